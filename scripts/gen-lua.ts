@@ -11,11 +11,13 @@
 //   -- @cost  O(log n)                        for the reader only
 //   -- @include lib/num                          or lib/dir/* ; anywhere in the file, once per script
 //
-// Comment lines and blank lines are not sent to Redis; the line map keeps errors right.
+// Comment lines and blank lines are not sent to Redis, nor what a script includes and does not use (lua-needed.ts); the line map keeps
+// errors right.
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { type ArgType, lineOf, type ScriptSource } from '../src/store/script.ts';
+import { needed } from './lua-needed.ts';
 
 /** TypeScript type of an argument and how Lua reads it from its text `#`. */
 const ARG_TYPES: Record<ArgType, { ts: string; lua: string }> = {
@@ -81,7 +83,7 @@ function compile(root: string, name: string): Compiled {
   const body = expand(root, lines, new Set([name])).filter(({ text }) => !/^\s*(--.*)?$/.test(text));
   const flags = header.flags.length > 0 ? ` flags=${header.flags.join(',')}` : '';
   // Redis wants `#!lua` first. With it and no flags a script is refused at maxmemory, and may not reach over slots.
-  const text: Line[] = [{ text: `#!lua${flags}`, file: `lua/${name}.lua`, line: 1 }, ...prologue(header), ...body];
+  const text: Line[] = [{ text: `#!lua${flags}`, file: `lua/${name}.lua`, line: 1 }, ...needed([...prologue(header), ...body])];
   return {
     name,
     keys: header.keys.map((key) => key.name),

@@ -167,34 +167,42 @@ type ShownTask = Omit<TaskListItem, 'batch_id'> & { batch_id: string | null };
 
 /** A task as JSON bytes: its payload goes out as it came in. `batch_id` is null for a single task. */
 export function taskBytes(row: TaskRow, batch: BatchRow): Buffer {
-  return withPayload(taskView(row, batch, headOf(row)), row.payload);
+  return withPayload(JSON.stringify(taskView(row, batch, headOf(row))), row.payload);
 }
 
-/** A single task as it was just made from `input`. */
-export function newTaskBytes(input: TaskInput, at_ms: number, core: string, index: number, payload: Buffer | null): Buffer {
-  // Spelled out: a spread of a constant costs more here than the rest of the view.
-  const row = { core, index, status: 'queued', expired: false, result: null } as const;
-  return withPayload(taskView(row, null, { target: input.target, rate_limiter: input.rate_limiter, at: at_ms }), payload);
+/** A single task as it was just made from `input`: what taskBytes says of it, written down, since each of them is answered with it. */
+export function newTaskBytes(
+  { target, rate_limiter }: TaskInput,
+  at_ms: number,
+  core: string,
+  index: number,
+  payload: Buffer | null,
+): Buffer {
+  const limiter = rate_limiter === undefined ? '' : `,"rate_limiter":"${rate_limiter}"`;
+  const json = `{"id":"${taskId(core, index)}","batch_id":null,"status":"queued","target":${JSON.stringify(maskTarget(target))},"created_at":"${timestamp(at_ms)}","attempts":0${limiter}}`;
+  return withPayload(json, payload);
 }
 
 /** The same as listed under its schedule. */
 export function scheduledTaskBytes(row: TaskRow, batch: BatchRow, schedule_id: string): Buffer {
   const { target, ...item } = taskView(row, batch, headOf(row));
-  return withPayload({ ...item, schedule_id, target: typeof target === 'string' ? target : target.url }, row.payload);
+  const listed = { ...item, schedule_id, target: typeof target === 'string' ? target : target.url };
+  return withPayload(JSON.stringify(listed), row.payload);
 }
 
-function withPayload(item: object, payload: Buffer | null): Buffer {
-  const json = JSON.stringify(item);
+/** `json` is an object. */
+function withPayload(json: string, payload: Buffer | null): Buffer {
   if (payload === null) return Buffer.from(json);
-  const before = `${json.slice(0, -1)},"payload":`;
-  const length = Buffer.byteLength(before);
-  const whole = Buffer.allocUnsafe(length + payload.length + 1);
-  whole.write(before);
-  payload.copy(whole, length);
+  const length = Buffer.byteLength(json) - 1;
+  const whole = Buffer.allocUnsafe(length + PAYLOAD.length + payload.length + 1);
+  whole.write(json);
+  whole.set(PAYLOAD, length);
+  whole.set(payload, length + PAYLOAD.length);
   whole[whole.length - 1] = CLOSE_OBJECT;
   return whole;
 }
 
+const PAYLOAD = Buffer.from(',"payload":');
 const CLOSE_OBJECT = 0x7d;
 
 function headOf(row: TaskRow): Head {

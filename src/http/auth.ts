@@ -30,6 +30,7 @@ export interface AuthOptions {
 const CACHE_MS = 2_500;
 const STALE_MS = 60_000;
 const KNOWN_MAX = 10_000;
+const HEADERS_MAX = 1_000;
 const UNKNOWN_MAX = 1_000;
 const FIXED_LENGTH_MIN = 16;
 const BEARER = /^bearer +([\x21-\x7e]{1,512}) *$/i;
@@ -47,6 +48,8 @@ export class Authenticator {
   readonly #options: AuthOptions;
   readonly #fixed = new Map<string, Principal>();
   readonly #known = new Map<string, Known>();
+  /** Authorization headers of good tokens, and the hashes of those: to hash a token costs more than all else that is asked about it. */
+  readonly #hashes = new Map<string, string>();
   /** Hash → when it was looked up in vain. */
   readonly #unknown = new Map<string, number>();
   readonly #asking = new Map<string, Promise<Principal | null>>();
@@ -68,12 +71,10 @@ export class Authenticator {
    * 401, 429 or 503. `address` is asked for only where the token is bad.
    */
   check(header: string, address: () => string): Principal | Promise<Principal> {
-    const text = BEARER.exec(header)?.[1];
-    if (text === undefined) throw this.refused(address);
-    const hash = tokenHash(text);
+    const hash = this.#hashes.get(header) ?? this.#hashOf(header);
+    if (hash === null) throw this.refused(address);
     const fixed = this.#fixed.get(hash);
     if (fixed !== undefined) return fixed;
-    if (!isTokenText(text)) throw this.refused(address);
     const now = this.#options.clock();
     const known = this.#known.get(hash);
     if (known !== undefined && now - known.read_at_ms < CACHE_MS && isLive(known.record, now)) return known.principal;
@@ -85,6 +86,16 @@ export class Authenticator {
       if (principal === null) throw this.refused(() => from);
       return principal;
     });
+  }
+
+  /** Of the token in a header, remembered where that is known here; null where there is none that could be good. */
+  #hashOf(header: string): string | null {
+    const text = BEARER.exec(header)?.[1];
+    if (text === undefined) return null;
+    const hash = tokenHash(text);
+    if (this.#fixed.has(hash) || this.#known.has(hash)) remember(this.#hashes, header, hash, HEADERS_MAX);
+    else if (!isTokenText(text)) return null;
+    return hash;
   }
 
   /** Throws 429 where this address has sent too many bad tokens and tickets. */

@@ -97,6 +97,9 @@ interface Slices {
   utf8Slice(start: number, end: number): string;
 }
 
+/** What is open in the raw value that is being read. One for all: no body is left before it is read to its end. */
+const KINDS = new Uint8Array(DEPTH_MAX + 1);
+
 // Bytes are read as `body[at] as number`: every such read stands behind a check of `at < end`.
 class Reader {
   private readonly body: Buffer;
@@ -104,7 +107,6 @@ class Reader {
   private readonly end: number;
   private readonly raw_keys: ReadonlySet<string>;
   private readonly open_keys: ReadonlySet<string>;
-  private readonly kinds = new Uint8Array(DEPTH_MAX + 1);
   private readonly items_max: number;
   private containers_left: number;
   private at = 0;
@@ -263,9 +265,9 @@ class Reader {
     return value;
   }
 
-  /** Checks a value without decoding it. `depth` containers are open around it. No recursion: `kinds` says what is open. */
+  /** Checks a value without decoding it. `depth` containers are open around it. No recursion: `KINDS` says what is open. */
   private raw(depth: number): RawJson {
-    const kinds = this.kinds;
+    const kinds = KINDS;
     let open = 0;
     this.peek();
     const start = this.at;

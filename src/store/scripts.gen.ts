@@ -51,14 +51,8 @@ local function batch_visible(core, account)
   return b
 end
 local function batch_live(b) return b.s == 'pending' or b.s == 'processing' or b.s == 'tray' or b.s == 'notes' end
-local function batch_waiting(b) return b.n - b.c - b.f - b.x - b.r end
 local ROUND_ATTEMPTS = 100
 local function attempts_first(b) return b.k * ROUND_ATTEMPTS end
-local function round_entry_stale(b, entry) return math.floor(entry.attempts / ROUND_ATTEMPTS) ~= b.k end
-local function task_waits(b, i, byte)
-  if byte == 'q' or byte == 'r' then return true end
-  return (byte == 'f' or byte == 'e') and b.o_from ~= nil and i >= b.o_from and i <= b.o_to
-end
 local function segment_bounds(b, i)
   local g = b.g
   if not g then return 0, b.n - 1 end
@@ -76,41 +70,8 @@ local function segment_last(b)
   if not b.g then return 0 end
   return struct.unpack('>I4', b.g, #b.g - 3)
 end
-local function batch_end(b, now, keep_ms)
-  b.dirty = true
-  if b.n > b.c + b.f + b.x or b.s == 'notes' then return false end
-  if b.s == 'tray' then
-    b.deadline = math.max(now, b.t + 1000) + keep_ms
-    return true
-  end
-  if b.z or (b.h and batch_live(b)) then return false end
-  if b.s == 'pending' or b.s == 'processing' then
-    b.s = b.f > 0 and 'failed' or b.c > 0 and 'completed' or 'cancelled'
-  end
-  b.z = now
-  b.ended = true
-  b.deadline = now + keep_ms
-  return true
-end
-local function batch_stop(b, status, now, keep_ms)
-  local waiting = batch_waiting(b)
-  if status == 'expired' then b.f = b.f + waiting else b.x = b.x + waiting end
-  b.s = status
-  b.deadline = '' -- leaves the deadlines until its last running task has finished
-  batch_end(b, now, keep_ms)
-end
 local function list_key(b, status)
   return root .. 'a:' .. b.a .. ':b' .. (status and ':' .. status or '')
-end
-local function label_keys(account, labels)
-  local list = {}
-  for hash in string.gmatch(labels, '%w%w%w%w%w%w%w%w%w%w') do list[#list + 1] = root .. 'a:' .. account .. ':l:' .. hash end
-  return list
-end
-local function batch_ended(b, from, tasks, byte)
-  if not b.W or byte == 'r' then return end
-  b.told = b.told or {}
-  b.told[#b.told + 1] = byte .. from .. '+' .. tasks
 end
 local function batch_tell(b, now)
   local till, tasks_till, number = string.match(b.W, '^(%d+) (%d+) (%d+)$')
@@ -139,22 +100,6 @@ local function batch_save(now)
   end
 end
 local rings, rings_by_key = {}, {}
-local function ring_read(key, window)
-  if rings_by_key[key] then return rings_by_key[key] end
-  local items = call('LRANGE', key, 0, window - 1)
-  local ring = { key = key, items = items, read = #items, head = 1, whole = #items < window or call('LLEN', key) == #items }
-  rings[#rings + 1] = ring
-  rings_by_key[key] = ring
-  return ring
-end
-local function ring_take(ring)
-  local item = ring.items[ring.head]
-  if item == nil or (ring.head > ring.read and not ring.whole) then return nil end
-  ring.head = ring.head + 1
-  return item
-end
-local function ring_put(ring, item) ring.items[#ring.items + 1] = item end
-local function ring_left(ring) return #ring.items - ring.head + 1 end
 local function ring_came_round(ring)
   if not ring.whole or #ring.items ~= 2 * ring.read or ring.head ~= ring.read + 1 then return false end
   for i = 1, ring.read do
@@ -165,20 +110,6 @@ end
 local function ring_taken(key)
   local ring = rings_by_key[key]
   return ring and not ring_came_round(ring) and math.min(ring.head - 1, ring.read) or 0
-end
-local function rings_put()
-  for _, ring in ipairs(rings) do
-    local from = ring_came_round(ring) and #ring.items + 1 or math.max(ring.head, ring.read + 1)
-    for i = from, #ring.items, 1000 do
-      call('RPUSH', ring.key, unpack(ring.items, i, math.min(i + 999, #ring.items)))
-    end
-  end
-end
-local function rings_trim()
-  for _, ring in ipairs(rings) do
-    local taken = ring_taken(ring.key)
-    if taken > 0 then call('LTRIM', ring.key, taken, -1) end
-  end
 end
 local plans, plans_made = {}, {}
 local depth = { f = 0, r = 0, n = 0 }
@@ -216,24 +147,6 @@ end
 local function entry_of(core, from, to, attempts, recoveries, timeout_s, due_ms, limit)
   return string.format('%s,%d,%d,%d,%d,%d,%d%s', core, from, to, attempts, recoveries, timeout_s, due_ms, limit or '')
 end
-local function entry_read(entry)
-  local core, from, to, attempts, recoveries, timeout_s, due_ms, limit =
-    string.match(entry, '^(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%d+)(.*)$')
-  return { core = core, from = tonumber(from), to = tonumber(to), attempts = tonumber(attempts),
-    recoveries = tonumber(recoveries), timeout_s = tonumber(timeout_s), due_ms = tonumber(due_ms), limit = limit }
-end
-local function member_of(core, from, to, attempt, recoveries, timeout_s, flow, limit)
-  return string.format('%s,%d,%d,%d,%d,%d,%s%s', core, from, to, attempt, recoveries, timeout_s, flow, limit)
-end
-local function member_read(member)
-  local core, from, to, attempt, recoveries, timeout_s, flow, limit =
-    string.match(member, '^(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%a:%w+:[%w*]+)(.*)$')
-  if not core then return nil end
-  return { core = core, from = tonumber(from), to = tonumber(to), attempt = tonumber(attempt), recoveries = tonumber(recoveries),
-    timeout_s = tonumber(timeout_s), flow = flow, limit = limit }
-end
-local function member_byte(ref) return ref.from == ref.to and '[pP]' or 'p' end
-local function flow_as(cls, flow) return string.byte(flow) == 110 and flow or cls .. string.sub(flow, 2) end
 local delays = {}
 local delayed_before = nil
 local function delayed_push(due_ms, flow, entry)
@@ -306,16 +219,6 @@ local function outbox_hand(now, lane, text)
   local seq = outbox_send(now, partition_of(lane), 'queue', lane .. ' ' .. text)
   away_set(away_field(lane, text), seq .. ' ' .. text, now)
 end
-local function outbox_back(now, lane, place, granted_ms, text)
-  local seq = outbox_send(now, partition_of(lane), 'back', lane .. ' ' .. place .. ' ' .. granted_ms .. ' ' .. text)
-  away_set(away_field(lane, text), seq .. ' ' .. text, now)
-end
-local function away_get(field)
-  local plan = away_plans[field]
-  if plan then return plan.value or nil end
-  return call('HGET', root .. 'away', field) or nil
-end
-local function away_forget(field) away_set(field, false, nil) end
 local function outbox_write()
   local gone, set, since = {}, {}, {}
   for _, plan in ipairs(away_plans_made) do
@@ -345,29 +248,12 @@ local function outbox_write()
   call('HSET', meta, 'seq', whole(outbox_last))
   return 1
 end
-local SLICE_MAX = 50
-local function outbox_slices()
-  local slices = {}
-  for _, plan in ipairs(outbox_plans_made) do
-    local messages = call('ZRANGE', outbox_key(plan.destination), 0, SLICE_MAX)
-    if #messages <= SLICE_MAX then slices[#slices + 1] = { tonumber(plan.destination), messages } end
-  end
-  return slices
-end
-local function outbox_bell()
-  if #outbox_plans_made > 0 then call('SPUBLISH', root .. 'bell', 'o') end
-end
-local LANES_MAX = 1000
 local function limit_read(limit)
   local lane, kind, cost, first_ms, valid_ms, rest = string.match(limit, '^;(%w+),(%a!?),(%d+),(%d+),(%d+)(.*)$')
   local place, granted_ms, life_ms = string.match(rest, '^,(%d+),(%d+),(%d+)$')
   return { lane = lane, kind = string.sub(kind, 1, 1), cost = tonumber(cost), place = place, granted_ms = granted_ms,
     life_ms = tonumber(life_ms),
     waiting = string.format(';%s,%s,%s,%s,%s', lane, string.sub(kind, 1, 1), cost, first_ms, valid_ms) }
-end
-local function limited_states(b, entry, to)
-  if not b or not batch_live(b) or round_entry_stale(b, entry) then return '' end
-  return call('GETRANGE', b.key .. ':s', entry.from, to or entry.to)
 end
 local function limited_hand(b, now, flow, entry)
   local from = entry.from
@@ -392,44 +278,6 @@ local function run_enqueue(b, now, flow, from, to, timeout_s, due_ms, limit, rea
   limited_enqueue(b, now, due_ms, flow, { core = b.core, from = from, to = to, attempts = attempts, recoveries = 0, timeout_s = timeout_s,
     due_ms = at_ms, limit = string.format(';%s,%s,%s,%.0f,%s', lane, kind, cost, at_ms, valid_ms) })
 end
-local function limited_unused(now, limit, core, from, to)
-  local tasks = to - from + 1
-  outbox_send(now, partition_of(limit.lane), 'unused',
-    string.format('%s %s %.0f %.0f %s %.0f %.0f', limit.lane, limit.granted_ms, tasks, tasks * limit.cost, core, from, to))
-end
-local function limited_free(now, limit, core, from, to)
-  if limit.kind == 'c' then
-    outbox_send(now, partition_of(limit.lane), 'free', string.format('%s %s %.0f %.0f', limit.lane, core, from, to))
-  end
-end
-local function limited_back(now, flow, entry, from, to, limit)
-  outbox_back(now, limit.lane, limit.place, limit.granted_ms,
-    flow .. '|' .. entry_of(entry.core, from, to, entry.attempts, entry.recoveries, entry.timeout_s, entry.due_ms, limit.waiting))
-end
-local function limited_return(now, flow, entry)
-  local limit = limit_read(entry.limit)
-  local states = limited_states(batch_load(entry.core), entry)
-  local at = entry.from
-  for first, after in string.gmatch(states, '()[qr]+()') do
-    local from, to = entry.from + first - 1, entry.from + after - 2
-    if from > at then limited_unused(now, limit, entry.core, at, from - 1) end
-    limited_back(now, flow, entry, from, to, limit)
-    at = to + 1
-  end
-  if at <= entry.to then limited_unused(now, limit, entry.core, at, entry.to) end
-end
-local function limited_drop(b, now)
-  local told = {}
-  for i, lanes in ipairs(call('HVALS', b.key .. ':lanes')) do
-    if i > LANES_MAX then break end -- what is left turns out to be gone when it is granted
-    for lane in string.gmatch(lanes, '(%w+),%a,%d+') do
-      if not told[lane] then
-        told[lane] = true
-        outbox_send(now, partition_of(lane), 'drop', lane .. ' ' .. b.core)
-      end
-    end
-  end
-end
 local function lanes_read(b, parts, at, first)
   local list = {}
   for k = 0, tonumber(parts[at]) - 1 do
@@ -444,13 +292,6 @@ local function lanes_read(b, parts, at, first)
 end
 local function lanes_write(b, list)
   for i = 1, #list, 1000 do call('HSET', b.key .. ':lanes', unpack(list, i, math.min(i + 999, #list))) end
-end
-local function lane_of_name(b, name, index)
-  local lane, kind
-  for core, letter, first in string.gmatch(call('HGET', b.key .. ':lanes', name) or '', '(%w+),(%a),(%d+)') do
-    if tonumber(first) <= index then lane, kind = core, letter end
-  end
-  return lane, kind
 end
 local OPERATION_WINDOW_MS = 10000
 local function operation_key(now, back)
@@ -503,34 +344,6 @@ local function append_records(b, parts, at, count)
     b.q = b.q + #record
   end
   if page then writes[#writes + 1] = field; writes[#writes + 1] = table.concat(text) end
-end
-local function pages_cut(records, place)
-  local pages, from, at = {}, 1, 1
-  while at <= #records do
-    at = at + 4 + struct.unpack('>I4', records, at)
-    place = place + 1
-    if place == PAGE_TASKS or at > #records then
-      pages[#pages + 1] = string.sub(records, from, at - 1)
-      from, place = at, 0
-    end
-  end
-  return pages
-end
-local function append_pages(b, parts, at, count, place)
-  local base = segment_last(b)
-  local begun = (b.n - base) % PAGE_TASKS
-  if begun ~= place then
-    parts = pages_cut(table.concat(parts, '', at, at + count - 1), begun)
-    at, count = 1, #parts
-  end
-  local key, first = b.key .. ':' .. base, math.floor((b.n - base) / PAGE_TASKS)
-  local writes = { key }
-  page_writes[#page_writes + 1] = writes
-  for k = 0, count - 1 do
-    local field = string.format('%.0f', first + k)
-    writes[#writes + 1] = field
-    writes[#writes + 1] = k == 0 and begun > 0 and call('HGET', key, field) .. parts[at] or parts[at + k]
-  end
 end
 local maps = {}
 local function map_run(b, from, to, rest)
@@ -878,7 +691,7 @@ outbox_write()
 ring_bell()
 idem_write(answer('added', first, now_ms))
 return answer('added', first, now_ms)`,
-  map: [[1,"lua/batch/add.lua",1],[2,"lua/batch/add.lua",7],[3,"lua/batch/add.lua",17],[4,"lua/batch/add.lua",16],[5,"lua/batch/add.lua",15],[6,"lua/batch/add.lua",14],[7,"lua/batch/add.lua",13],[8,"lua/batch/add.lua",12],[9,"lua/batch/add.lua",11],[10,"lua/batch/add.lua",10],[11,"lua/batch/add.lua",9],[12,"lua/batch/add.lua",8],[13,"lua/batch/add.lua",18],[14,"lua/lib/root.lua",2],[16,"lua/lib/root.lua",8],[17,"lua/lib/batch.lua",12],[18,"lua/lib/batch.lua",14],[39,"lua/lib/batch.lua",37],[44,"lua/lib/batch.lua",43],[45,"lua/lib/batch.lua",45],[46,"lua/lib/batch.lua",49],[47,"lua/lib/batch.lua",51],[48,"lua/lib/batch.lua",53],[49,"lua/lib/batch.lua",56],[53,"lua/lib/batch.lua",62],[65,"lua/lib/batch.lua",75],[66,"lua/lib/batch.lua",77],[70,"lua/lib/batch.lua",83],[86,"lua/lib/batch.lua",101],[93,"lua/lib/batch.lua",109],[96,"lua/lib/batch.lua",114],[101,"lua/lib/batch.lua",121],[106,"lua/lib/batch.lua",129],[114,"lua/lib/batch.lua",138],[132,"lua/lib/ring.lua",4],[133,"lua/lib/ring.lua",6],[141,"lua/lib/ring.lua",16],[147,"lua/lib/ring.lua",23],[148,"lua/lib/ring.lua",25],[149,"lua/lib/ring.lua",28],[156,"lua/lib/ring.lua",37],[160,"lua/lib/ring.lua",43],[168,"lua/lib/ring.lua",52],[174,"lua/lib/ready.lua",9],[175,"lua/lib/ready.lua",11],[176,"lua/lib/ready.lua",14],[190,"lua/lib/ready.lua",29],[195,"lua/lib/ready.lua",35],[207,"lua/lib/ready.lua",48],[210,"lua/lib/ready.lua",52],[216,"lua/lib/ready.lua",63],[219,"lua/lib/ready.lua",67],[226,"lua/lib/ready.lua",76],[227,"lua/lib/ready.lua",79],[228,"lua/lib/delayed.lua",3],[229,"lua/lib/delayed.lua",5],[230,"lua/lib/delayed.lua",7],[234,"lua/lib/delayed.lua",13],[237,"lua/lib/delayed.lua",17],[244,"lua/lib/delayed.lua",26],[251,"lua/lib/delayed.lua",37],[258,"lua/lib/outbox.lua",15],[262,"lua/lib/outbox.lua",20],[263,"lua/lib/outbox.lua",22],[264,"lua/lib/outbox.lua",24],[265,"lua/lib/outbox.lua",27],[266,"lua/lib/outbox.lua",29],[270,"lua/lib/outbox.lua",35],[282,"lua/lib/outbox.lua",49],[286,"lua/lib/outbox.lua",54],[296,"lua/lib/outbox.lua",66],[300,"lua/lib/outbox.lua",72],[304,"lua/lib/outbox.lua",78],[309,"lua/lib/outbox.lua",85],[310,"lua/lib/outbox.lua",88],[339,"lua/lib/outbox.lua",120],[348,"lua/lib/outbox.lua",131],[351,"lua/lib/limited.lua",12],[352,"lua/lib/limited.lua",14],[359,"lua/lib/limited.lua",23],[363,"lua/lib/limited.lua",29],[374,"lua/lib/limited.lua",42],[378,"lua/lib/limited.lua",48],[386,"lua/lib/limited.lua",58],[391,"lua/lib/limited.lua",65],[396,"lua/lib/limited.lua",72],[400,"lua/lib/limited.lua",78],[412,"lua/lib/limited.lua",92],[424,"lua/lib/limited.lua",107],[436,"lua/lib/limited.lua",120],[439,"lua/lib/limited.lua",125],[446,"lua/lib/operation.lua",4],[447,"lua/lib/operation.lua",6],[450,"lua/lib/operation.lua",11],[456,"lua/lib/operation.lua",18],[461,"lua/lib/append.lua",6],[463,"lua/lib/append.lua",9],[469,"lua/lib/append.lua",17],[498,"lua/lib/append.lua",48],[510,"lua/lib/append.lua",63],[526,"lua/lib/append.lua",81],[527,"lua/lib/append.lua",83],[537,"lua/lib/append.lua",96],[547,"lua/lib/append.lua",107],[556,"lua/lib/notify.lua",19],[557,"lua/lib/notify.lua",22],[566,"lua/lib/notify.lua",34],[567,"lua/lib/notify.lua",36],[572,"lua/lib/notify.lua",43],[588,"lua/lib/notify.lua",60],[600,"lua/lib/notify.lua",74],[610,"lua/lib/notify.lua",85],[628,"lua/lib/notify.lua",105],[635,"lua/lib/notify.lua",115],[647,"lua/lib/notify.lua",130],[663,"lua/lib/notify.lua",148],[675,"lua/lib/notify.lua",161],[678,"lua/lib/notify.lua",166],[689,"lua/lib/notify.lua",179],[702,"lua/lib/notify.lua",193],[707,"lua/lib/notify.lua",199],[710,"lua/lib/notify.lua",204],[715,"lua/lib/notify.lua",211],[745,"lua/lib/notify.lua",243],[767,"lua/lib/notify.lua",267],[768,"lua/lib/notify.lua",269],[774,"lua/lib/notify.lua",276],[789,"lua/lib/notify.lua",292],[791,"lua/lib/notify.lua",296],[797,"lua/lib/notify.lua",303],[800,"lua/lib/idem.lua",6],[801,"lua/lib/idem.lua",8],[802,"lua/lib/idem.lua",10],[808,"lua/batch/add.lua",25],[810,"lua/batch/add.lua",28],[813,"lua/batch/add.lua",32],[817,"lua/batch/add.lua",37],[840,"lua/batch/add.lua",61],[850,"lua/batch/add.lua",72],[853,"lua/batch/add.lua",76]],
+  map: [[1,"lua/batch/add.lua",1],[2,"lua/batch/add.lua",7],[3,"lua/batch/add.lua",17],[4,"lua/batch/add.lua",16],[5,"lua/batch/add.lua",15],[6,"lua/batch/add.lua",14],[7,"lua/batch/add.lua",13],[8,"lua/batch/add.lua",12],[9,"lua/batch/add.lua",11],[10,"lua/batch/add.lua",10],[11,"lua/batch/add.lua",9],[12,"lua/batch/add.lua",8],[13,"lua/batch/add.lua",18],[14,"lua/lib/root.lua",2],[16,"lua/lib/root.lua",8],[17,"lua/lib/batch.lua",12],[18,"lua/lib/batch.lua",14],[39,"lua/lib/batch.lua",37],[44,"lua/lib/batch.lua",43],[45,"lua/lib/batch.lua",49],[46,"lua/lib/batch.lua",51],[47,"lua/lib/batch.lua",62],[59,"lua/lib/batch.lua",75],[60,"lua/lib/batch.lua",77],[64,"lua/lib/batch.lua",109],[67,"lua/lib/batch.lua",129],[75,"lua/lib/batch.lua",138],[93,"lua/lib/ring.lua",4],[94,"lua/lib/ring.lua",28],[101,"lua/lib/ring.lua",37],[105,"lua/lib/ready.lua",9],[106,"lua/lib/ready.lua",11],[107,"lua/lib/ready.lua",14],[121,"lua/lib/ready.lua",29],[126,"lua/lib/ready.lua",35],[138,"lua/lib/ready.lua",48],[141,"lua/lib/delayed.lua",3],[142,"lua/lib/delayed.lua",5],[143,"lua/lib/delayed.lua",7],[147,"lua/lib/delayed.lua",13],[150,"lua/lib/delayed.lua",17],[157,"lua/lib/delayed.lua",26],[164,"lua/lib/delayed.lua",37],[171,"lua/lib/outbox.lua",15],[175,"lua/lib/outbox.lua",20],[176,"lua/lib/outbox.lua",22],[177,"lua/lib/outbox.lua",24],[178,"lua/lib/outbox.lua",27],[179,"lua/lib/outbox.lua",29],[183,"lua/lib/outbox.lua",35],[195,"lua/lib/outbox.lua",49],[199,"lua/lib/outbox.lua",54],[209,"lua/lib/outbox.lua",66],[213,"lua/lib/outbox.lua",88],[242,"lua/lib/limited.lua",14],[249,"lua/lib/limited.lua",29],[260,"lua/lib/limited.lua",42],[264,"lua/lib/limited.lua",48],[272,"lua/lib/limited.lua",107],[284,"lua/lib/limited.lua",120],[287,"lua/lib/operation.lua",4],[288,"lua/lib/operation.lua",6],[291,"lua/lib/operation.lua",11],[297,"lua/lib/operation.lua",18],[302,"lua/lib/append.lua",6],[304,"lua/lib/append.lua",9],[310,"lua/lib/append.lua",17],[339,"lua/lib/append.lua",81],[340,"lua/lib/append.lua",83],[350,"lua/lib/append.lua",96],[360,"lua/lib/append.lua",107],[369,"lua/lib/notify.lua",19],[370,"lua/lib/notify.lua",22],[379,"lua/lib/notify.lua",34],[380,"lua/lib/notify.lua",36],[385,"lua/lib/notify.lua",43],[401,"lua/lib/notify.lua",60],[413,"lua/lib/notify.lua",74],[423,"lua/lib/notify.lua",85],[441,"lua/lib/notify.lua",105],[448,"lua/lib/notify.lua",115],[460,"lua/lib/notify.lua",130],[476,"lua/lib/notify.lua",148],[488,"lua/lib/notify.lua",161],[491,"lua/lib/notify.lua",166],[502,"lua/lib/notify.lua",179],[515,"lua/lib/notify.lua",193],[520,"lua/lib/notify.lua",199],[523,"lua/lib/notify.lua",204],[528,"lua/lib/notify.lua",211],[558,"lua/lib/notify.lua",243],[580,"lua/lib/notify.lua",267],[581,"lua/lib/notify.lua",269],[587,"lua/lib/notify.lua",276],[602,"lua/lib/notify.lua",292],[604,"lua/lib/notify.lua",296],[610,"lua/lib/notify.lua",303],[613,"lua/lib/idem.lua",6],[614,"lua/lib/idem.lua",8],[615,"lua/lib/idem.lua",10],[621,"lua/batch/add.lua",25],[623,"lua/batch/add.lua",28],[626,"lua/batch/add.lua",32],[630,"lua/batch/add.lua",37],[653,"lua/batch/add.lua",61],[663,"lua/batch/add.lua",72],[666,"lua/batch/add.lua",76]],
 });
 
 /** Cancels a batch: every task not running becomes cancelled at once, whatever their number; running ones finish and count. See lua/batch/cancel.lua. */
@@ -925,30 +738,6 @@ local function batch_visible(core, account)
 end
 local function batch_live(b) return b.s == 'pending' or b.s == 'processing' or b.s == 'tray' or b.s == 'notes' end
 local function batch_waiting(b) return b.n - b.c - b.f - b.x - b.r end
-local ROUND_ATTEMPTS = 100
-local function attempts_first(b) return b.k * ROUND_ATTEMPTS end
-local function round_entry_stale(b, entry) return math.floor(entry.attempts / ROUND_ATTEMPTS) ~= b.k end
-local function task_waits(b, i, byte)
-  if byte == 'q' or byte == 'r' then return true end
-  return (byte == 'f' or byte == 'e') and b.o_from ~= nil and i >= b.o_from and i <= b.o_to
-end
-local function segment_bounds(b, i)
-  local g = b.g
-  if not g then return 0, b.n - 1 end
-  local lo, last = 0, #g / 4 - 1
-  local hi = last
-  while lo < hi do
-    local mid = math.ceil((lo + hi) / 2)
-    if struct.unpack('>I4', g, mid * 4 + 1) <= i then lo = mid else hi = mid - 1 end
-  end
-  local base = struct.unpack('>I4', g, lo * 4 + 1)
-  return base, lo < last and struct.unpack('>I4', g, lo * 4 + 5) - 1 or b.n - 1
-end
-local function segment_key(b, base) return b.key .. ':' .. string.format('%d', base) end
-local function segment_last(b)
-  if not b.g then return 0 end
-  return struct.unpack('>I4', b.g, #b.g - 3)
-end
 local function batch_end(b, now, keep_ms)
   b.dirty = true
   if b.n > b.c + b.f + b.x or b.s == 'notes' then return false end
@@ -974,16 +763,6 @@ local function batch_stop(b, status, now, keep_ms)
 end
 local function list_key(b, status)
   return root .. 'a:' .. b.a .. ':b' .. (status and ':' .. status or '')
-end
-local function label_keys(account, labels)
-  local list = {}
-  for hash in string.gmatch(labels, '%w%w%w%w%w%w%w%w%w%w') do list[#list + 1] = root .. 'a:' .. account .. ':l:' .. hash end
-  return list
-end
-local function batch_ended(b, from, tasks, byte)
-  if not b.W or byte == 'r' then return end
-  b.told = b.told or {}
-  b.told[#b.told + 1] = byte .. from .. '+' .. tasks
 end
 local function batch_tell(b, now)
   local till, tasks_till, number = string.match(b.W, '^(%d+) (%d+) (%d+)$')
@@ -1012,22 +791,6 @@ local function batch_save(now)
   end
 end
 local rings, rings_by_key = {}, {}
-local function ring_read(key, window)
-  if rings_by_key[key] then return rings_by_key[key] end
-  local items = call('LRANGE', key, 0, window - 1)
-  local ring = { key = key, items = items, read = #items, head = 1, whole = #items < window or call('LLEN', key) == #items }
-  rings[#rings + 1] = ring
-  rings_by_key[key] = ring
-  return ring
-end
-local function ring_take(ring)
-  local item = ring.items[ring.head]
-  if item == nil or (ring.head > ring.read and not ring.whole) then return nil end
-  ring.head = ring.head + 1
-  return item
-end
-local function ring_put(ring, item) ring.items[#ring.items + 1] = item end
-local function ring_left(ring) return #ring.items - ring.head + 1 end
 local function ring_came_round(ring)
   if not ring.whole or #ring.items ~= 2 * ring.read or ring.head ~= ring.read + 1 then return false end
   for i = 1, ring.read do
@@ -1038,20 +801,6 @@ end
 local function ring_taken(key)
   local ring = rings_by_key[key]
   return ring and not ring_came_round(ring) and math.min(ring.head - 1, ring.read) or 0
-end
-local function rings_put()
-  for _, ring in ipairs(rings) do
-    local from = ring_came_round(ring) and #ring.items + 1 or math.max(ring.head, ring.read + 1)
-    for i = from, #ring.items, 1000 do
-      call('RPUSH', ring.key, unpack(ring.items, i, math.min(i + 999, #ring.items)))
-    end
-  end
-end
-local function rings_trim()
-  for _, ring in ipairs(rings) do
-    local taken = ring_taken(ring.key)
-    if taken > 0 then call('LTRIM', ring.key, taken, -1) end
-  end
 end
 local plans, plans_made = {}, {}
 local depth = { f = 0, r = 0, n = 0 }
@@ -1089,24 +838,6 @@ end
 local function entry_of(core, from, to, attempts, recoveries, timeout_s, due_ms, limit)
   return string.format('%s,%d,%d,%d,%d,%d,%d%s', core, from, to, attempts, recoveries, timeout_s, due_ms, limit or '')
 end
-local function entry_read(entry)
-  local core, from, to, attempts, recoveries, timeout_s, due_ms, limit =
-    string.match(entry, '^(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%d+)(.*)$')
-  return { core = core, from = tonumber(from), to = tonumber(to), attempts = tonumber(attempts),
-    recoveries = tonumber(recoveries), timeout_s = tonumber(timeout_s), due_ms = tonumber(due_ms), limit = limit }
-end
-local function member_of(core, from, to, attempt, recoveries, timeout_s, flow, limit)
-  return string.format('%s,%d,%d,%d,%d,%d,%s%s', core, from, to, attempt, recoveries, timeout_s, flow, limit)
-end
-local function member_read(member)
-  local core, from, to, attempt, recoveries, timeout_s, flow, limit =
-    string.match(member, '^(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%a:%w+:[%w*]+)(.*)$')
-  if not core then return nil end
-  return { core = core, from = tonumber(from), to = tonumber(to), attempt = tonumber(attempt), recoveries = tonumber(recoveries),
-    timeout_s = tonumber(timeout_s), flow = flow, limit = limit }
-end
-local function member_byte(ref) return ref.from == ref.to and '[pP]' or 'p' end
-local function flow_as(cls, flow) return string.byte(flow) == 110 and flow or cls .. string.sub(flow, 2) end
 local delays = {}
 local delayed_before = nil
 local function delayed_push(due_ms, flow, entry)
@@ -1161,34 +892,6 @@ local function outbox_send(now, destination, kind, body)
   plan.items[#plan.items + 1] = seq .. ' ' .. kind .. ' ' .. body
   return seq
 end
-local function away_field(lane, text)
-  local core, to, attempts = string.match(text, '|(%w+),%d+,(%d+),(%d+),')
-  return lane .. ' ' .. core .. ',' .. to .. ',' .. attempts
-end
-local function away_set(field, value, now)
-  local plan = away_plans[field]
-  if not plan then
-    plan = { field = field }
-    away_plans[field] = plan
-    away_plans_made[#away_plans_made + 1] = plan
-  end
-  plan.value = value
-  plan.since = now
-end
-local function outbox_hand(now, lane, text)
-  local seq = outbox_send(now, partition_of(lane), 'queue', lane .. ' ' .. text)
-  away_set(away_field(lane, text), seq .. ' ' .. text, now)
-end
-local function outbox_back(now, lane, place, granted_ms, text)
-  local seq = outbox_send(now, partition_of(lane), 'back', lane .. ' ' .. place .. ' ' .. granted_ms .. ' ' .. text)
-  away_set(away_field(lane, text), seq .. ' ' .. text, now)
-end
-local function away_get(field)
-  local plan = away_plans[field]
-  if plan then return plan.value or nil end
-  return call('HGET', root .. 'away', field) or nil
-end
-local function away_forget(field) away_set(field, false, nil) end
 local function outbox_write()
   local gone, set, since = {}, {}, {}
   for _, plan in ipairs(away_plans_made) do
@@ -1218,79 +921,10 @@ local function outbox_write()
   call('HSET', meta, 'seq', whole(outbox_last))
   return 1
 end
-local SLICE_MAX = 50
-local function outbox_slices()
-  local slices = {}
-  for _, plan in ipairs(outbox_plans_made) do
-    local messages = call('ZRANGE', outbox_key(plan.destination), 0, SLICE_MAX)
-    if #messages <= SLICE_MAX then slices[#slices + 1] = { tonumber(plan.destination), messages } end
-  end
-  return slices
-end
 local function outbox_bell()
   if #outbox_plans_made > 0 then call('SPUBLISH', root .. 'bell', 'o') end
 end
 local LANES_MAX = 1000
-local function limit_read(limit)
-  local lane, kind, cost, first_ms, valid_ms, rest = string.match(limit, '^;(%w+),(%a!?),(%d+),(%d+),(%d+)(.*)$')
-  local place, granted_ms, life_ms = string.match(rest, '^,(%d+),(%d+),(%d+)$')
-  return { lane = lane, kind = string.sub(kind, 1, 1), cost = tonumber(cost), place = place, granted_ms = granted_ms,
-    life_ms = tonumber(life_ms),
-    waiting = string.format(';%s,%s,%s,%s,%s', lane, string.sub(kind, 1, 1), cost, first_ms, valid_ms) }
-end
-local function limited_states(b, entry, to)
-  if not b or not batch_live(b) or round_entry_stale(b, entry) then return '' end
-  return call('GETRANGE', b.key .. ':s', entry.from, to or entry.to)
-end
-local function limited_hand(b, now, flow, entry)
-  local from = entry.from
-  local limit = limit_read(entry.limit)
-  while from <= entry.to do
-    local _, last = segment_bounds(b, from)
-    last = math.min(last, entry.to)
-    outbox_hand(now, limit.lane, flow .. '|' .. entry_of(entry.core, from, last, entry.attempts, entry.recoveries, entry.timeout_s,
-      entry.due_ms, limit.waiting))
-    from = last + 1
-  end
-end
-local function limited_enqueue(b, now, due_ms, flow, entry)
-  if entry.limit ~= '' and due_ms <= now then return limited_hand(b, now, flow, entry) end
-  enqueue(now, due_ms, flow, entry_of(entry.core, entry.from, entry.to, entry.attempts, entry.recoveries, entry.timeout_s, entry.due_ms, entry.limit))
-end
-local function run_enqueue(b, now, flow, from, to, timeout_s, due_ms, limit, ready_ms)
-  local at_ms = math.max(ready_ms or now, due_ms)
-  local attempts = attempts_first(b)
-  if limit == '' then return enqueue(now, due_ms, flow, entry_of(b.core, from, to, attempts, 0, timeout_s, at_ms)) end
-  local lane, kind, cost, valid_ms = string.match(limit, '^(%w+),(%a),(%d+),(%d+)$')
-  limited_enqueue(b, now, due_ms, flow, { core = b.core, from = from, to = to, attempts = attempts, recoveries = 0, timeout_s = timeout_s,
-    due_ms = at_ms, limit = string.format(';%s,%s,%s,%.0f,%s', lane, kind, cost, at_ms, valid_ms) })
-end
-local function limited_unused(now, limit, core, from, to)
-  local tasks = to - from + 1
-  outbox_send(now, partition_of(limit.lane), 'unused',
-    string.format('%s %s %.0f %.0f %s %.0f %.0f', limit.lane, limit.granted_ms, tasks, tasks * limit.cost, core, from, to))
-end
-local function limited_free(now, limit, core, from, to)
-  if limit.kind == 'c' then
-    outbox_send(now, partition_of(limit.lane), 'free', string.format('%s %s %.0f %.0f', limit.lane, core, from, to))
-  end
-end
-local function limited_back(now, flow, entry, from, to, limit)
-  outbox_back(now, limit.lane, limit.place, limit.granted_ms,
-    flow .. '|' .. entry_of(entry.core, from, to, entry.attempts, entry.recoveries, entry.timeout_s, entry.due_ms, limit.waiting))
-end
-local function limited_return(now, flow, entry)
-  local limit = limit_read(entry.limit)
-  local states = limited_states(batch_load(entry.core), entry)
-  local at = entry.from
-  for first, after in string.gmatch(states, '()[qr]+()') do
-    local from, to = entry.from + first - 1, entry.from + after - 2
-    if from > at then limited_unused(now, limit, entry.core, at, from - 1) end
-    limited_back(now, flow, entry, from, to, limit)
-    at = to + 1
-  end
-  if at <= entry.to then limited_unused(now, limit, entry.core, at, entry.to) end
-end
 local function limited_drop(b, now)
   local told = {}
   for i, lanes in ipairs(call('HVALS', b.key .. ':lanes')) do
@@ -1302,28 +936,6 @@ local function limited_drop(b, now)
       end
     end
   end
-end
-local function lanes_read(b, parts, at, first)
-  local list = {}
-  for k = 0, tonumber(parts[at]) - 1 do
-    local name, lane, kind = parts[at + 1 + k * 3], parts[at + 2 + k * 3], parts[at + 3 + k * 3]
-    local before = call('HGET', b.key .. ':lanes', name)
-    if not before or string.match(before, '(%w+),%a,%d+$') ~= lane then
-      list[#list + 1] = name
-      list[#list + 1] = (before and before .. ' ' or '') .. string.format('%s,%s,%.0f', lane, kind, first)
-    end
-  end
-  return list
-end
-local function lanes_write(b, list)
-  for i = 1, #list, 1000 do call('HSET', b.key .. ':lanes', unpack(list, i, math.min(i + 999, #list))) end
-end
-local function lane_of_name(b, name, index)
-  local lane, kind
-  for core, letter, first in string.gmatch(call('HGET', b.key .. ':lanes', name) or '', '(%w+),(%a),(%d+)') do
-    if tonumber(first) <= index then lane, kind = core, letter end
-  end
-  return lane, kind
 end
 local NOTE_TIMEOUT_S, NOTES_PAGE = 15, 16
 local function note_wanted(b, letter)
@@ -1588,7 +1200,7 @@ else
   updated_ms = tonumber(call('HGET', b.key, 'u'))
 end
 return { outcome, b.s, b.n, b.c, b.f, b.x, updated_ms }`,
-  map: [[1,"lua/batch/cancel.lua",1],[2,"lua/batch/cancel.lua",7],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/batch.lua",12],[11,"lua/lib/batch.lua",14],[32,"lua/lib/batch.lua",37],[37,"lua/lib/batch.lua",43],[38,"lua/lib/batch.lua",45],[39,"lua/lib/batch.lua",49],[40,"lua/lib/batch.lua",51],[41,"lua/lib/batch.lua",53],[42,"lua/lib/batch.lua",56],[46,"lua/lib/batch.lua",62],[58,"lua/lib/batch.lua",75],[59,"lua/lib/batch.lua",77],[63,"lua/lib/batch.lua",83],[79,"lua/lib/batch.lua",101],[86,"lua/lib/batch.lua",109],[89,"lua/lib/batch.lua",114],[94,"lua/lib/batch.lua",121],[99,"lua/lib/batch.lua",129],[107,"lua/lib/batch.lua",138],[125,"lua/lib/ring.lua",4],[126,"lua/lib/ring.lua",6],[134,"lua/lib/ring.lua",16],[140,"lua/lib/ring.lua",23],[141,"lua/lib/ring.lua",25],[142,"lua/lib/ring.lua",28],[149,"lua/lib/ring.lua",37],[153,"lua/lib/ring.lua",43],[161,"lua/lib/ring.lua",52],[167,"lua/lib/ready.lua",9],[168,"lua/lib/ready.lua",11],[169,"lua/lib/ready.lua",14],[183,"lua/lib/ready.lua",29],[188,"lua/lib/ready.lua",35],[200,"lua/lib/ready.lua",48],[203,"lua/lib/ready.lua",52],[209,"lua/lib/ready.lua",63],[212,"lua/lib/ready.lua",67],[219,"lua/lib/ready.lua",76],[220,"lua/lib/ready.lua",79],[221,"lua/lib/delayed.lua",3],[222,"lua/lib/delayed.lua",5],[223,"lua/lib/delayed.lua",7],[227,"lua/lib/delayed.lua",13],[230,"lua/lib/delayed.lua",17],[237,"lua/lib/delayed.lua",26],[244,"lua/lib/delayed.lua",37],[251,"lua/lib/outbox.lua",15],[255,"lua/lib/outbox.lua",20],[256,"lua/lib/outbox.lua",22],[257,"lua/lib/outbox.lua",24],[258,"lua/lib/outbox.lua",27],[259,"lua/lib/outbox.lua",29],[263,"lua/lib/outbox.lua",35],[275,"lua/lib/outbox.lua",49],[279,"lua/lib/outbox.lua",54],[289,"lua/lib/outbox.lua",66],[293,"lua/lib/outbox.lua",72],[297,"lua/lib/outbox.lua",78],[302,"lua/lib/outbox.lua",85],[303,"lua/lib/outbox.lua",88],[332,"lua/lib/outbox.lua",120],[341,"lua/lib/outbox.lua",131],[344,"lua/lib/limited.lua",12],[345,"lua/lib/limited.lua",14],[352,"lua/lib/limited.lua",23],[356,"lua/lib/limited.lua",29],[367,"lua/lib/limited.lua",42],[371,"lua/lib/limited.lua",48],[379,"lua/lib/limited.lua",58],[384,"lua/lib/limited.lua",65],[389,"lua/lib/limited.lua",72],[393,"lua/lib/limited.lua",78],[405,"lua/lib/limited.lua",92],[417,"lua/lib/limited.lua",107],[429,"lua/lib/limited.lua",120],[432,"lua/lib/limited.lua",125],[439,"lua/lib/notify.lua",19],[440,"lua/lib/notify.lua",22],[449,"lua/lib/notify.lua",34],[450,"lua/lib/notify.lua",36],[455,"lua/lib/notify.lua",43],[471,"lua/lib/notify.lua",60],[483,"lua/lib/notify.lua",74],[493,"lua/lib/notify.lua",85],[511,"lua/lib/notify.lua",105],[518,"lua/lib/notify.lua",115],[530,"lua/lib/notify.lua",130],[546,"lua/lib/notify.lua",148],[558,"lua/lib/notify.lua",161],[561,"lua/lib/notify.lua",166],[572,"lua/lib/notify.lua",179],[585,"lua/lib/notify.lua",193],[590,"lua/lib/notify.lua",199],[593,"lua/lib/notify.lua",204],[598,"lua/lib/notify.lua",211],[628,"lua/lib/notify.lua",243],[650,"lua/lib/notify.lua",267],[651,"lua/lib/notify.lua",269],[657,"lua/lib/notify.lua",276],[672,"lua/lib/notify.lua",292],[674,"lua/lib/notify.lua",296],[680,"lua/lib/notify.lua",303],[683,"lua/batch/cancel.lua",17]],
+  map: [[1,"lua/batch/cancel.lua",1],[2,"lua/batch/cancel.lua",7],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/batch.lua",12],[11,"lua/lib/batch.lua",14],[32,"lua/lib/batch.lua",37],[37,"lua/lib/batch.lua",43],[38,"lua/lib/batch.lua",45],[39,"lua/lib/batch.lua",83],[55,"lua/lib/batch.lua",101],[62,"lua/lib/batch.lua",109],[65,"lua/lib/batch.lua",129],[73,"lua/lib/batch.lua",138],[91,"lua/lib/ring.lua",4],[92,"lua/lib/ring.lua",28],[99,"lua/lib/ring.lua",37],[103,"lua/lib/ready.lua",9],[104,"lua/lib/ready.lua",11],[105,"lua/lib/ready.lua",14],[119,"lua/lib/ready.lua",29],[124,"lua/lib/ready.lua",35],[136,"lua/lib/ready.lua",48],[139,"lua/lib/delayed.lua",3],[140,"lua/lib/delayed.lua",5],[141,"lua/lib/delayed.lua",7],[145,"lua/lib/delayed.lua",13],[148,"lua/lib/delayed.lua",17],[155,"lua/lib/delayed.lua",26],[162,"lua/lib/delayed.lua",37],[169,"lua/lib/outbox.lua",15],[173,"lua/lib/outbox.lua",20],[174,"lua/lib/outbox.lua",22],[175,"lua/lib/outbox.lua",24],[176,"lua/lib/outbox.lua",27],[177,"lua/lib/outbox.lua",29],[181,"lua/lib/outbox.lua",35],[193,"lua/lib/outbox.lua",88],[222,"lua/lib/outbox.lua",131],[225,"lua/lib/limited.lua",12],[226,"lua/lib/limited.lua",92],[238,"lua/lib/notify.lua",19],[239,"lua/lib/notify.lua",22],[248,"lua/lib/notify.lua",34],[249,"lua/lib/notify.lua",36],[254,"lua/lib/notify.lua",43],[270,"lua/lib/notify.lua",60],[282,"lua/lib/notify.lua",74],[292,"lua/lib/notify.lua",85],[310,"lua/lib/notify.lua",105],[317,"lua/lib/notify.lua",115],[329,"lua/lib/notify.lua",130],[345,"lua/lib/notify.lua",148],[357,"lua/lib/notify.lua",161],[360,"lua/lib/notify.lua",166],[371,"lua/lib/notify.lua",179],[384,"lua/lib/notify.lua",193],[389,"lua/lib/notify.lua",199],[392,"lua/lib/notify.lua",204],[397,"lua/lib/notify.lua",211],[427,"lua/lib/notify.lua",243],[449,"lua/lib/notify.lua",267],[450,"lua/lib/notify.lua",269],[456,"lua/lib/notify.lua",276],[471,"lua/lib/notify.lua",292],[473,"lua/lib/notify.lua",296],[479,"lua/lib/notify.lua",303],[482,"lua/batch/cancel.lua",17]],
 });
 
 /** Makes a batch real: its segments were written before, under names that expire; here they get their own, and its work See lua/batch/create.lua. */
@@ -1618,42 +1230,8 @@ local parts = ARGV
 local root = string.sub(meta, 1, -2)
 local call = redis.call
 call('EXISTS', meta, root .. '?')
-local batches, batches_loaded = {}, {}
-local function batch_load(core)
-  local b = batches[core]
-  if b ~= nil then return b end
-  local key = root .. 'b:' .. core
-  local v = call('HMGET', key, 'a', 's', 'n', 'c', 'f', 'x', 'r', 'v', 't', 'e', 'z', 'g', 'q', 'w', 'h', 'k', 'o', 'N', 'W')
-  if not v[1] then
-    batches[core] = false
-    return false
-  end
-  b = { core = core, key = key, a = v[1], s = v[2], s_was = v[2], n = tonumber(v[3]), c = tonumber(v[4]), f = tonumber(v[5]),
-    x = tonumber(v[6]), r = tonumber(v[7]), v = tonumber(v[8]), t = tonumber(v[9]), e = tonumber(v[10]), z = tonumber(v[11]),
-    g = v[12], q = tonumber(v[13] or '0'), w = v[14], h = v[15], k = tonumber(v[16] or '0'), W = v[19], dirty = false }
-  if v[17] then
-    b.o_from, b.o_to = string.match(v[17], '^(%d+),(%d+)$')
-    b.o_from, b.o_to = tonumber(b.o_from), tonumber(b.o_to)
-  end
-  if v[18] then b.N, b.n_was, b.c_was, b.f_was, b.x_was = v[18], b.n, b.c, b.f, b.x end
-  batches[core] = b
-  batches_loaded[#batches_loaded + 1] = b
-  return b
-end
-local function batch_visible(core, account)
-  local b = batch_load(core)
-  if not b or b.a ~= account or b.s == 'tray' or b.s == 'notes' or b.s == 'deleted' then return nil end
-  return b
-end
-local function batch_live(b) return b.s == 'pending' or b.s == 'processing' or b.s == 'tray' or b.s == 'notes' end
-local function batch_waiting(b) return b.n - b.c - b.f - b.x - b.r end
 local ROUND_ATTEMPTS = 100
 local function attempts_first(b) return b.k * ROUND_ATTEMPTS end
-local function round_entry_stale(b, entry) return math.floor(entry.attempts / ROUND_ATTEMPTS) ~= b.k end
-local function task_waits(b, i, byte)
-  if byte == 'q' or byte == 'r' then return true end
-  return (byte == 'f' or byte == 'e') and b.o_from ~= nil and i >= b.o_from and i <= b.o_to
-end
 local function segment_bounds(b, i)
   local g = b.g
   if not g then return 0, b.n - 1 end
@@ -1666,90 +1244,12 @@ local function segment_bounds(b, i)
   local base = struct.unpack('>I4', g, lo * 4 + 1)
   return base, lo < last and struct.unpack('>I4', g, lo * 4 + 5) - 1 or b.n - 1
 end
-local function segment_key(b, base) return b.key .. ':' .. string.format('%d', base) end
-local function segment_last(b)
-  if not b.g then return 0 end
-  return struct.unpack('>I4', b.g, #b.g - 3)
-end
-local function batch_end(b, now, keep_ms)
-  b.dirty = true
-  if b.n > b.c + b.f + b.x or b.s == 'notes' then return false end
-  if b.s == 'tray' then
-    b.deadline = math.max(now, b.t + 1000) + keep_ms
-    return true
-  end
-  if b.z or (b.h and batch_live(b)) then return false end
-  if b.s == 'pending' or b.s == 'processing' then
-    b.s = b.f > 0 and 'failed' or b.c > 0 and 'completed' or 'cancelled'
-  end
-  b.z = now
-  b.ended = true
-  b.deadline = now + keep_ms
-  return true
-end
-local function batch_stop(b, status, now, keep_ms)
-  local waiting = batch_waiting(b)
-  if status == 'expired' then b.f = b.f + waiting else b.x = b.x + waiting end
-  b.s = status
-  b.deadline = '' -- leaves the deadlines until its last running task has finished
-  batch_end(b, now, keep_ms)
-end
-local function list_key(b, status)
-  return root .. 'a:' .. b.a .. ':b' .. (status and ':' .. status or '')
-end
 local function label_keys(account, labels)
   local list = {}
   for hash in string.gmatch(labels, '%w%w%w%w%w%w%w%w%w%w') do list[#list + 1] = root .. 'a:' .. account .. ':l:' .. hash end
   return list
 end
-local function batch_ended(b, from, tasks, byte)
-  if not b.W or byte == 'r' then return end
-  b.told = b.told or {}
-  b.told[#b.told + 1] = byte .. from .. '+' .. tasks
-end
-local function batch_tell(b, now)
-  local till, tasks_till, number = string.match(b.W, '^(%d+) (%d+) (%d+)$')
-  if now >= tonumber(till) then return end
-  number = string.format('%d', number + 1)
-  call('HSET', b.key, 'W', till .. ' ' .. tasks_till .. ' ' .. number)
-  call('SPUBLISH', root .. 'progress:' .. b.core, string.format('%s %s %d %d %d %d %d %d %d ', number, b.s, b.n, b.c, b.f,
-    b.x, b.r, now, b.z or 0) .. (now < tonumber(tasks_till) and b.told and table.concat(b.told, ',') or ''))
-end
-local function batch_save(now)
-  for _, b in ipairs(batches_loaded) do
-    if b.dirty then
-      call('HSET', b.key, 's', b.s, 'n', b.n, 'c', b.c, 'f', b.f, 'x', b.x, 'r', b.r, 'v', b.v + 1, 'u', now)
-      if b.z then call('HSET', b.key, 'z', b.z) end
-      if b.s ~= b.s_was then
-        call('ZREM', list_key(b, b.s_was), b.core)
-        call('ZADD', list_key(b, b.s), b.t, b.core)
-      end
-      if b.deadline == '' then
-        call('ZREM', root .. 'deadlines', b.core)
-      elseif b.deadline then
-        call('ZADD', root .. 'deadlines', b.deadline, b.core)
-      end
-      if b.W then batch_tell(b, now) end
-    end
-  end
-end
 local rings, rings_by_key = {}, {}
-local function ring_read(key, window)
-  if rings_by_key[key] then return rings_by_key[key] end
-  local items = call('LRANGE', key, 0, window - 1)
-  local ring = { key = key, items = items, read = #items, head = 1, whole = #items < window or call('LLEN', key) == #items }
-  rings[#rings + 1] = ring
-  rings_by_key[key] = ring
-  return ring
-end
-local function ring_take(ring)
-  local item = ring.items[ring.head]
-  if item == nil or (ring.head > ring.read and not ring.whole) then return nil end
-  ring.head = ring.head + 1
-  return item
-end
-local function ring_put(ring, item) ring.items[#ring.items + 1] = item end
-local function ring_left(ring) return #ring.items - ring.head + 1 end
 local function ring_came_round(ring)
   if not ring.whole or #ring.items ~= 2 * ring.read or ring.head ~= ring.read + 1 then return false end
   for i = 1, ring.read do
@@ -1760,20 +1260,6 @@ end
 local function ring_taken(key)
   local ring = rings_by_key[key]
   return ring and not ring_came_round(ring) and math.min(ring.head - 1, ring.read) or 0
-end
-local function rings_put()
-  for _, ring in ipairs(rings) do
-    local from = ring_came_round(ring) and #ring.items + 1 or math.max(ring.head, ring.read + 1)
-    for i = from, #ring.items, 1000 do
-      call('RPUSH', ring.key, unpack(ring.items, i, math.min(i + 999, #ring.items)))
-    end
-  end
-end
-local function rings_trim()
-  for _, ring in ipairs(rings) do
-    local taken = ring_taken(ring.key)
-    if taken > 0 then call('LTRIM', ring.key, taken, -1) end
-  end
 end
 local plans, plans_made = {}, {}
 local depth = { f = 0, r = 0, n = 0 }
@@ -1811,24 +1297,6 @@ end
 local function entry_of(core, from, to, attempts, recoveries, timeout_s, due_ms, limit)
   return string.format('%s,%d,%d,%d,%d,%d,%d%s', core, from, to, attempts, recoveries, timeout_s, due_ms, limit or '')
 end
-local function entry_read(entry)
-  local core, from, to, attempts, recoveries, timeout_s, due_ms, limit =
-    string.match(entry, '^(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%d+)(.*)$')
-  return { core = core, from = tonumber(from), to = tonumber(to), attempts = tonumber(attempts),
-    recoveries = tonumber(recoveries), timeout_s = tonumber(timeout_s), due_ms = tonumber(due_ms), limit = limit }
-end
-local function member_of(core, from, to, attempt, recoveries, timeout_s, flow, limit)
-  return string.format('%s,%d,%d,%d,%d,%d,%s%s', core, from, to, attempt, recoveries, timeout_s, flow, limit)
-end
-local function member_read(member)
-  local core, from, to, attempt, recoveries, timeout_s, flow, limit =
-    string.match(member, '^(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%a:%w+:[%w*]+)(.*)$')
-  if not core then return nil end
-  return { core = core, from = tonumber(from), to = tonumber(to), attempt = tonumber(attempt), recoveries = tonumber(recoveries),
-    timeout_s = tonumber(timeout_s), flow = flow, limit = limit }
-end
-local function member_byte(ref) return ref.from == ref.to and '[pP]' or 'p' end
-local function flow_as(cls, flow) return string.byte(flow) == 110 and flow or cls .. string.sub(flow, 2) end
 local delays = {}
 local delayed_before = nil
 local function delayed_push(due_ms, flow, entry)
@@ -1901,16 +1369,6 @@ local function outbox_hand(now, lane, text)
   local seq = outbox_send(now, partition_of(lane), 'queue', lane .. ' ' .. text)
   away_set(away_field(lane, text), seq .. ' ' .. text, now)
 end
-local function outbox_back(now, lane, place, granted_ms, text)
-  local seq = outbox_send(now, partition_of(lane), 'back', lane .. ' ' .. place .. ' ' .. granted_ms .. ' ' .. text)
-  away_set(away_field(lane, text), seq .. ' ' .. text, now)
-end
-local function away_get(field)
-  local plan = away_plans[field]
-  if plan then return plan.value or nil end
-  return call('HGET', root .. 'away', field) or nil
-end
-local function away_forget(field) away_set(field, false, nil) end
 local function outbox_write()
   local gone, set, since = {}, {}, {}
   for _, plan in ipairs(away_plans_made) do
@@ -1940,29 +1398,12 @@ local function outbox_write()
   call('HSET', meta, 'seq', whole(outbox_last))
   return 1
 end
-local SLICE_MAX = 50
-local function outbox_slices()
-  local slices = {}
-  for _, plan in ipairs(outbox_plans_made) do
-    local messages = call('ZRANGE', outbox_key(plan.destination), 0, SLICE_MAX)
-    if #messages <= SLICE_MAX then slices[#slices + 1] = { tonumber(plan.destination), messages } end
-  end
-  return slices
-end
-local function outbox_bell()
-  if #outbox_plans_made > 0 then call('SPUBLISH', root .. 'bell', 'o') end
-end
-local LANES_MAX = 1000
 local function limit_read(limit)
   local lane, kind, cost, first_ms, valid_ms, rest = string.match(limit, '^;(%w+),(%a!?),(%d+),(%d+),(%d+)(.*)$')
   local place, granted_ms, life_ms = string.match(rest, '^,(%d+),(%d+),(%d+)$')
   return { lane = lane, kind = string.sub(kind, 1, 1), cost = tonumber(cost), place = place, granted_ms = granted_ms,
     life_ms = tonumber(life_ms),
     waiting = string.format(';%s,%s,%s,%s,%s', lane, string.sub(kind, 1, 1), cost, first_ms, valid_ms) }
-end
-local function limited_states(b, entry, to)
-  if not b or not batch_live(b) or round_entry_stale(b, entry) then return '' end
-  return call('GETRANGE', b.key .. ':s', entry.from, to or entry.to)
 end
 local function limited_hand(b, now, flow, entry)
   local from = entry.from
@@ -1987,44 +1428,6 @@ local function run_enqueue(b, now, flow, from, to, timeout_s, due_ms, limit, rea
   limited_enqueue(b, now, due_ms, flow, { core = b.core, from = from, to = to, attempts = attempts, recoveries = 0, timeout_s = timeout_s,
     due_ms = at_ms, limit = string.format(';%s,%s,%s,%.0f,%s', lane, kind, cost, at_ms, valid_ms) })
 end
-local function limited_unused(now, limit, core, from, to)
-  local tasks = to - from + 1
-  outbox_send(now, partition_of(limit.lane), 'unused',
-    string.format('%s %s %.0f %.0f %s %.0f %.0f', limit.lane, limit.granted_ms, tasks, tasks * limit.cost, core, from, to))
-end
-local function limited_free(now, limit, core, from, to)
-  if limit.kind == 'c' then
-    outbox_send(now, partition_of(limit.lane), 'free', string.format('%s %s %.0f %.0f', limit.lane, core, from, to))
-  end
-end
-local function limited_back(now, flow, entry, from, to, limit)
-  outbox_back(now, limit.lane, limit.place, limit.granted_ms,
-    flow .. '|' .. entry_of(entry.core, from, to, entry.attempts, entry.recoveries, entry.timeout_s, entry.due_ms, limit.waiting))
-end
-local function limited_return(now, flow, entry)
-  local limit = limit_read(entry.limit)
-  local states = limited_states(batch_load(entry.core), entry)
-  local at = entry.from
-  for first, after in string.gmatch(states, '()[qr]+()') do
-    local from, to = entry.from + first - 1, entry.from + after - 2
-    if from > at then limited_unused(now, limit, entry.core, at, from - 1) end
-    limited_back(now, flow, entry, from, to, limit)
-    at = to + 1
-  end
-  if at <= entry.to then limited_unused(now, limit, entry.core, at, entry.to) end
-end
-local function limited_drop(b, now)
-  local told = {}
-  for i, lanes in ipairs(call('HVALS', b.key .. ':lanes')) do
-    if i > LANES_MAX then break end -- what is left turns out to be gone when it is granted
-    for lane in string.gmatch(lanes, '(%w+),%a,%d+') do
-      if not told[lane] then
-        told[lane] = true
-        outbox_send(now, partition_of(lane), 'drop', lane .. ' ' .. b.core)
-      end
-    end
-  end
-end
 local function lanes_read(b, parts, at, first)
   local list = {}
   for k = 0, tonumber(parts[at]) - 1 do
@@ -2039,13 +1442,6 @@ local function lanes_read(b, parts, at, first)
 end
 local function lanes_write(b, list)
   for i = 1, #list, 1000 do call('HSET', b.key .. ':lanes', unpack(list, i, math.min(i + 999, #list))) end
-end
-local function lane_of_name(b, name, index)
-  local lane, kind
-  for core, letter, first in string.gmatch(call('HGET', b.key .. ':lanes', name) or '', '(%w+),(%a),(%d+)') do
-    if tonumber(first) <= index then lane, kind = core, letter end
-  end
-  return lane, kind
 end
 local IDEM_KEEP_MS = 86400000
 local function idem_taken() return idem_key ~= '' and call('HEXISTS', root .. 'idem:' .. idem_key, 'r') == 1 end
@@ -2107,7 +1503,7 @@ outbox_write()
 ring_bell(expires_ms)
 idem_write({ 1, now_ms })
 return { 1, now_ms }`,
-  map: [[1,"lua/batch/create.lua",1],[2,"lua/batch/create.lua",7],[3,"lua/batch/create.lua",22],[4,"lua/batch/create.lua",21],[5,"lua/batch/create.lua",20],[6,"lua/batch/create.lua",19],[7,"lua/batch/create.lua",18],[8,"lua/batch/create.lua",17],[9,"lua/batch/create.lua",16],[10,"lua/batch/create.lua",15],[11,"lua/batch/create.lua",14],[12,"lua/batch/create.lua",13],[13,"lua/batch/create.lua",12],[14,"lua/batch/create.lua",11],[15,"lua/batch/create.lua",10],[16,"lua/batch/create.lua",9],[17,"lua/batch/create.lua",8],[18,"lua/batch/create.lua",23],[19,"lua/lib/root.lua",2],[21,"lua/lib/root.lua",8],[22,"lua/lib/batch.lua",12],[23,"lua/lib/batch.lua",14],[44,"lua/lib/batch.lua",37],[49,"lua/lib/batch.lua",43],[50,"lua/lib/batch.lua",45],[51,"lua/lib/batch.lua",49],[52,"lua/lib/batch.lua",51],[53,"lua/lib/batch.lua",53],[54,"lua/lib/batch.lua",56],[58,"lua/lib/batch.lua",62],[70,"lua/lib/batch.lua",75],[71,"lua/lib/batch.lua",77],[75,"lua/lib/batch.lua",83],[91,"lua/lib/batch.lua",101],[98,"lua/lib/batch.lua",109],[101,"lua/lib/batch.lua",114],[106,"lua/lib/batch.lua",121],[111,"lua/lib/batch.lua",129],[119,"lua/lib/batch.lua",138],[137,"lua/lib/ring.lua",4],[138,"lua/lib/ring.lua",6],[146,"lua/lib/ring.lua",16],[152,"lua/lib/ring.lua",23],[153,"lua/lib/ring.lua",25],[154,"lua/lib/ring.lua",28],[161,"lua/lib/ring.lua",37],[165,"lua/lib/ring.lua",43],[173,"lua/lib/ring.lua",52],[179,"lua/lib/ready.lua",9],[180,"lua/lib/ready.lua",11],[181,"lua/lib/ready.lua",14],[195,"lua/lib/ready.lua",29],[200,"lua/lib/ready.lua",35],[212,"lua/lib/ready.lua",48],[215,"lua/lib/ready.lua",52],[221,"lua/lib/ready.lua",63],[224,"lua/lib/ready.lua",67],[231,"lua/lib/ready.lua",76],[232,"lua/lib/ready.lua",79],[233,"lua/lib/delayed.lua",3],[234,"lua/lib/delayed.lua",5],[235,"lua/lib/delayed.lua",7],[239,"lua/lib/delayed.lua",13],[242,"lua/lib/delayed.lua",17],[249,"lua/lib/delayed.lua",26],[256,"lua/lib/delayed.lua",37],[263,"lua/lib/outbox.lua",15],[267,"lua/lib/outbox.lua",20],[268,"lua/lib/outbox.lua",22],[269,"lua/lib/outbox.lua",24],[270,"lua/lib/outbox.lua",27],[271,"lua/lib/outbox.lua",29],[275,"lua/lib/outbox.lua",35],[287,"lua/lib/outbox.lua",49],[291,"lua/lib/outbox.lua",54],[301,"lua/lib/outbox.lua",66],[305,"lua/lib/outbox.lua",72],[309,"lua/lib/outbox.lua",78],[314,"lua/lib/outbox.lua",85],[315,"lua/lib/outbox.lua",88],[344,"lua/lib/outbox.lua",120],[353,"lua/lib/outbox.lua",131],[356,"lua/lib/limited.lua",12],[357,"lua/lib/limited.lua",14],[364,"lua/lib/limited.lua",23],[368,"lua/lib/limited.lua",29],[379,"lua/lib/limited.lua",42],[383,"lua/lib/limited.lua",48],[391,"lua/lib/limited.lua",58],[396,"lua/lib/limited.lua",65],[401,"lua/lib/limited.lua",72],[405,"lua/lib/limited.lua",78],[417,"lua/lib/limited.lua",92],[429,"lua/lib/limited.lua",107],[441,"lua/lib/limited.lua",120],[444,"lua/lib/limited.lua",125],[451,"lua/lib/idem.lua",6],[452,"lua/lib/idem.lua",8],[453,"lua/lib/idem.lua",10],[459,"lua/batch/create.lua",30],[463,"lua/batch/create.lua",35],[474,"lua/batch/create.lua",47],[482,"lua/batch/create.lua",56],[485,"lua/batch/create.lua",60],[487,"lua/batch/create.lua",63]],
+  map: [[1,"lua/batch/create.lua",1],[2,"lua/batch/create.lua",7],[3,"lua/batch/create.lua",22],[4,"lua/batch/create.lua",21],[5,"lua/batch/create.lua",20],[6,"lua/batch/create.lua",19],[7,"lua/batch/create.lua",18],[8,"lua/batch/create.lua",17],[9,"lua/batch/create.lua",16],[10,"lua/batch/create.lua",15],[11,"lua/batch/create.lua",14],[12,"lua/batch/create.lua",13],[13,"lua/batch/create.lua",12],[14,"lua/batch/create.lua",11],[15,"lua/batch/create.lua",10],[16,"lua/batch/create.lua",9],[17,"lua/batch/create.lua",8],[18,"lua/batch/create.lua",23],[19,"lua/lib/root.lua",2],[21,"lua/lib/root.lua",8],[22,"lua/lib/batch.lua",49],[23,"lua/lib/batch.lua",51],[24,"lua/lib/batch.lua",62],[36,"lua/lib/batch.lua",114],[41,"lua/lib/ring.lua",4],[42,"lua/lib/ring.lua",28],[49,"lua/lib/ring.lua",37],[53,"lua/lib/ready.lua",9],[54,"lua/lib/ready.lua",11],[55,"lua/lib/ready.lua",14],[69,"lua/lib/ready.lua",29],[74,"lua/lib/ready.lua",35],[86,"lua/lib/ready.lua",48],[89,"lua/lib/delayed.lua",3],[90,"lua/lib/delayed.lua",5],[91,"lua/lib/delayed.lua",7],[95,"lua/lib/delayed.lua",13],[98,"lua/lib/delayed.lua",17],[105,"lua/lib/delayed.lua",26],[112,"lua/lib/delayed.lua",37],[119,"lua/lib/outbox.lua",15],[123,"lua/lib/outbox.lua",20],[124,"lua/lib/outbox.lua",22],[125,"lua/lib/outbox.lua",24],[126,"lua/lib/outbox.lua",27],[127,"lua/lib/outbox.lua",29],[131,"lua/lib/outbox.lua",35],[143,"lua/lib/outbox.lua",49],[147,"lua/lib/outbox.lua",54],[157,"lua/lib/outbox.lua",66],[161,"lua/lib/outbox.lua",88],[190,"lua/lib/limited.lua",14],[197,"lua/lib/limited.lua",29],[208,"lua/lib/limited.lua",42],[212,"lua/lib/limited.lua",48],[220,"lua/lib/limited.lua",107],[232,"lua/lib/limited.lua",120],[235,"lua/lib/idem.lua",6],[236,"lua/lib/idem.lua",8],[237,"lua/lib/idem.lua",10],[243,"lua/batch/create.lua",30],[247,"lua/batch/create.lua",35],[258,"lua/batch/create.lua",47],[266,"lua/batch/create.lua",56],[269,"lua/batch/create.lua",60],[271,"lua/batch/create.lua",63]],
 });
 
 /** Deletes a batch that has finished: it is gone for callers at once, and `tick` frees its memory in slices. Its companion See lua/batch/delete.lua. */
@@ -2152,54 +1548,6 @@ local function batch_visible(core, account)
   return b
 end
 local function batch_live(b) return b.s == 'pending' or b.s == 'processing' or b.s == 'tray' or b.s == 'notes' end
-local function batch_waiting(b) return b.n - b.c - b.f - b.x - b.r end
-local ROUND_ATTEMPTS = 100
-local function attempts_first(b) return b.k * ROUND_ATTEMPTS end
-local function round_entry_stale(b, entry) return math.floor(entry.attempts / ROUND_ATTEMPTS) ~= b.k end
-local function task_waits(b, i, byte)
-  if byte == 'q' or byte == 'r' then return true end
-  return (byte == 'f' or byte == 'e') and b.o_from ~= nil and i >= b.o_from and i <= b.o_to
-end
-local function segment_bounds(b, i)
-  local g = b.g
-  if not g then return 0, b.n - 1 end
-  local lo, last = 0, #g / 4 - 1
-  local hi = last
-  while lo < hi do
-    local mid = math.ceil((lo + hi) / 2)
-    if struct.unpack('>I4', g, mid * 4 + 1) <= i then lo = mid else hi = mid - 1 end
-  end
-  local base = struct.unpack('>I4', g, lo * 4 + 1)
-  return base, lo < last and struct.unpack('>I4', g, lo * 4 + 5) - 1 or b.n - 1
-end
-local function segment_key(b, base) return b.key .. ':' .. string.format('%d', base) end
-local function segment_last(b)
-  if not b.g then return 0 end
-  return struct.unpack('>I4', b.g, #b.g - 3)
-end
-local function batch_end(b, now, keep_ms)
-  b.dirty = true
-  if b.n > b.c + b.f + b.x or b.s == 'notes' then return false end
-  if b.s == 'tray' then
-    b.deadline = math.max(now, b.t + 1000) + keep_ms
-    return true
-  end
-  if b.z or (b.h and batch_live(b)) then return false end
-  if b.s == 'pending' or b.s == 'processing' then
-    b.s = b.f > 0 and 'failed' or b.c > 0 and 'completed' or 'cancelled'
-  end
-  b.z = now
-  b.ended = true
-  b.deadline = now + keep_ms
-  return true
-end
-local function batch_stop(b, status, now, keep_ms)
-  local waiting = batch_waiting(b)
-  if status == 'expired' then b.f = b.f + waiting else b.x = b.x + waiting end
-  b.s = status
-  b.deadline = '' -- leaves the deadlines until its last running task has finished
-  batch_end(b, now, keep_ms)
-end
 local function list_key(b, status)
   return root .. 'a:' .. b.a .. ':b' .. (status and ':' .. status or '')
 end
@@ -2207,37 +1555,6 @@ local function label_keys(account, labels)
   local list = {}
   for hash in string.gmatch(labels, '%w%w%w%w%w%w%w%w%w%w') do list[#list + 1] = root .. 'a:' .. account .. ':l:' .. hash end
   return list
-end
-local function batch_ended(b, from, tasks, byte)
-  if not b.W or byte == 'r' then return end
-  b.told = b.told or {}
-  b.told[#b.told + 1] = byte .. from .. '+' .. tasks
-end
-local function batch_tell(b, now)
-  local till, tasks_till, number = string.match(b.W, '^(%d+) (%d+) (%d+)$')
-  if now >= tonumber(till) then return end
-  number = string.format('%d', number + 1)
-  call('HSET', b.key, 'W', till .. ' ' .. tasks_till .. ' ' .. number)
-  call('SPUBLISH', root .. 'progress:' .. b.core, string.format('%s %s %d %d %d %d %d %d %d ', number, b.s, b.n, b.c, b.f,
-    b.x, b.r, now, b.z or 0) .. (now < tonumber(tasks_till) and b.told and table.concat(b.told, ',') or ''))
-end
-local function batch_save(now)
-  for _, b in ipairs(batches_loaded) do
-    if b.dirty then
-      call('HSET', b.key, 's', b.s, 'n', b.n, 'c', b.c, 'f', b.f, 'x', b.x, 'r', b.r, 'v', b.v + 1, 'u', now)
-      if b.z then call('HSET', b.key, 'z', b.z) end
-      if b.s ~= b.s_was then
-        call('ZREM', list_key(b, b.s_was), b.core)
-        call('ZADD', list_key(b, b.s), b.t, b.core)
-      end
-      if b.deadline == '' then
-        call('ZREM', root .. 'deadlines', b.core)
-      elseif b.deadline then
-        call('ZADD', root .. 'deadlines', b.deadline, b.core)
-      end
-      if b.W then batch_tell(b, now) end
-    end
-  end
 end
 local b = batch_visible(core, account)
 if not b then return { 'missing', '', 0 } end
@@ -2254,7 +1571,7 @@ call('ZADD', root .. 'deadlines', now_ms, core)
 if notes then call('UNLINK', notes.key, notes.key .. ':s', notes.key .. ':0') end
 call('SPUBLISH', root .. 'bell', string.format('%.0f', now_ms))
 return { 'deleted', status, dropped }`,
-  map: [[1,"lua/batch/delete.lua",1],[2,"lua/batch/delete.lua",5],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/batch.lua",12],[10,"lua/lib/batch.lua",14],[31,"lua/lib/batch.lua",37],[36,"lua/lib/batch.lua",43],[37,"lua/lib/batch.lua",45],[38,"lua/lib/batch.lua",49],[39,"lua/lib/batch.lua",51],[40,"lua/lib/batch.lua",53],[41,"lua/lib/batch.lua",56],[45,"lua/lib/batch.lua",62],[57,"lua/lib/batch.lua",75],[58,"lua/lib/batch.lua",77],[62,"lua/lib/batch.lua",83],[78,"lua/lib/batch.lua",101],[85,"lua/lib/batch.lua",109],[88,"lua/lib/batch.lua",114],[93,"lua/lib/batch.lua",121],[98,"lua/lib/batch.lua",129],[106,"lua/lib/batch.lua",138],[124,"lua/batch/delete.lua",13],[127,"lua/batch/delete.lua",17],[133,"lua/batch/delete.lua",24]],
+  map: [[1,"lua/batch/delete.lua",1],[2,"lua/batch/delete.lua",5],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/batch.lua",12],[10,"lua/lib/batch.lua",14],[31,"lua/lib/batch.lua",37],[36,"lua/lib/batch.lua",43],[37,"lua/lib/batch.lua",109],[40,"lua/lib/batch.lua",114],[45,"lua/batch/delete.lua",13],[48,"lua/batch/delete.lua",17],[54,"lua/batch/delete.lua",24]],
 });
 
 /** What a reconciler must know of batches to see whether they need it: their counters as they are kept, and whether a place is missing. See lua/batch/inspect.lua. */
@@ -2294,60 +1611,7 @@ local function batch_load(core)
   batches_loaded[#batches_loaded + 1] = b
   return b
 end
-local function batch_visible(core, account)
-  local b = batch_load(core)
-  if not b or b.a ~= account or b.s == 'tray' or b.s == 'notes' or b.s == 'deleted' then return nil end
-  return b
-end
 local function batch_live(b) return b.s == 'pending' or b.s == 'processing' or b.s == 'tray' or b.s == 'notes' end
-local function batch_waiting(b) return b.n - b.c - b.f - b.x - b.r end
-local ROUND_ATTEMPTS = 100
-local function attempts_first(b) return b.k * ROUND_ATTEMPTS end
-local function round_entry_stale(b, entry) return math.floor(entry.attempts / ROUND_ATTEMPTS) ~= b.k end
-local function task_waits(b, i, byte)
-  if byte == 'q' or byte == 'r' then return true end
-  return (byte == 'f' or byte == 'e') and b.o_from ~= nil and i >= b.o_from and i <= b.o_to
-end
-local function segment_bounds(b, i)
-  local g = b.g
-  if not g then return 0, b.n - 1 end
-  local lo, last = 0, #g / 4 - 1
-  local hi = last
-  while lo < hi do
-    local mid = math.ceil((lo + hi) / 2)
-    if struct.unpack('>I4', g, mid * 4 + 1) <= i then lo = mid else hi = mid - 1 end
-  end
-  local base = struct.unpack('>I4', g, lo * 4 + 1)
-  return base, lo < last and struct.unpack('>I4', g, lo * 4 + 5) - 1 or b.n - 1
-end
-local function segment_key(b, base) return b.key .. ':' .. string.format('%d', base) end
-local function segment_last(b)
-  if not b.g then return 0 end
-  return struct.unpack('>I4', b.g, #b.g - 3)
-end
-local function batch_end(b, now, keep_ms)
-  b.dirty = true
-  if b.n > b.c + b.f + b.x or b.s == 'notes' then return false end
-  if b.s == 'tray' then
-    b.deadline = math.max(now, b.t + 1000) + keep_ms
-    return true
-  end
-  if b.z or (b.h and batch_live(b)) then return false end
-  if b.s == 'pending' or b.s == 'processing' then
-    b.s = b.f > 0 and 'failed' or b.c > 0 and 'completed' or 'cancelled'
-  end
-  b.z = now
-  b.ended = true
-  b.deadline = now + keep_ms
-  return true
-end
-local function batch_stop(b, status, now, keep_ms)
-  local waiting = batch_waiting(b)
-  if status == 'expired' then b.f = b.f + waiting else b.x = b.x + waiting end
-  b.s = status
-  b.deadline = '' -- leaves the deadlines until its last running task has finished
-  batch_end(b, now, keep_ms)
-end
 local function list_key(b, status)
   return root .. 'a:' .. b.a .. ':b' .. (status and ':' .. status or '')
 end
@@ -2355,37 +1619,6 @@ local function label_keys(account, labels)
   local list = {}
   for hash in string.gmatch(labels, '%w%w%w%w%w%w%w%w%w%w') do list[#list + 1] = root .. 'a:' .. account .. ':l:' .. hash end
   return list
-end
-local function batch_ended(b, from, tasks, byte)
-  if not b.W or byte == 'r' then return end
-  b.told = b.told or {}
-  b.told[#b.told + 1] = byte .. from .. '+' .. tasks
-end
-local function batch_tell(b, now)
-  local till, tasks_till, number = string.match(b.W, '^(%d+) (%d+) (%d+)$')
-  if now >= tonumber(till) then return end
-  number = string.format('%d', number + 1)
-  call('HSET', b.key, 'W', till .. ' ' .. tasks_till .. ' ' .. number)
-  call('SPUBLISH', root .. 'progress:' .. b.core, string.format('%s %s %d %d %d %d %d %d %d ', number, b.s, b.n, b.c, b.f,
-    b.x, b.r, now, b.z or 0) .. (now < tonumber(tasks_till) and b.told and table.concat(b.told, ',') or ''))
-end
-local function batch_save(now)
-  for _, b in ipairs(batches_loaded) do
-    if b.dirty then
-      call('HSET', b.key, 's', b.s, 'n', b.n, 'c', b.c, 'f', b.f, 'x', b.x, 'r', b.r, 'v', b.v + 1, 'u', now)
-      if b.z then call('HSET', b.key, 'z', b.z) end
-      if b.s ~= b.s_was then
-        call('ZREM', list_key(b, b.s_was), b.core)
-        call('ZADD', list_key(b, b.s), b.t, b.core)
-      end
-      if b.deadline == '' then
-        call('ZREM', root .. 'deadlines', b.core)
-      elseif b.deadline then
-        call('ZADD', root .. 'deadlines', b.deadline, b.core)
-      end
-      if b.W then batch_tell(b, now) end
-    end
-  end
 end
 local function batch_seen(b)
   return string.format('%.0f %.0f %s', b.v or 0, b.k, b.o_from and string.format('%.0f,%.0f', b.o_from, b.o_to) or '')
@@ -2432,7 +1665,7 @@ for _, core in ipairs(cores) do
   end
 end
 return found`,
-  map: [[1,"lua/batch/inspect.lua",1],[2,"lua/batch/inspect.lua",6],[3,"lua/batch/inspect.lua",9],[4,"lua/batch/inspect.lua",8],[5,"lua/batch/inspect.lua",7],[6,"lua/batch/inspect.lua",10],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/batch.lua",12],[11,"lua/lib/batch.lua",14],[32,"lua/lib/batch.lua",37],[37,"lua/lib/batch.lua",43],[38,"lua/lib/batch.lua",45],[39,"lua/lib/batch.lua",49],[40,"lua/lib/batch.lua",51],[41,"lua/lib/batch.lua",53],[42,"lua/lib/batch.lua",56],[46,"lua/lib/batch.lua",62],[58,"lua/lib/batch.lua",75],[59,"lua/lib/batch.lua",77],[63,"lua/lib/batch.lua",83],[79,"lua/lib/batch.lua",101],[86,"lua/lib/batch.lua",109],[89,"lua/lib/batch.lua",114],[94,"lua/lib/batch.lua",121],[99,"lua/lib/batch.lua",129],[107,"lua/lib/batch.lua",138],[125,"lua/lib/seen.lua",4],[128,"lua/lib/places.lua",5],[135,"lua/lib/places.lua",14],[140,"lua/lib/places.lua",21],[154,"lua/batch/inspect.lua",16],[159,"lua/batch/inspect.lua",22]],
+  map: [[1,"lua/batch/inspect.lua",1],[2,"lua/batch/inspect.lua",6],[3,"lua/batch/inspect.lua",9],[4,"lua/batch/inspect.lua",8],[5,"lua/batch/inspect.lua",7],[6,"lua/batch/inspect.lua",10],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/batch.lua",12],[11,"lua/lib/batch.lua",14],[32,"lua/lib/batch.lua",43],[33,"lua/lib/batch.lua",109],[36,"lua/lib/batch.lua",114],[41,"lua/lib/seen.lua",4],[44,"lua/lib/places.lua",5],[51,"lua/lib/places.lua",14],[56,"lua/lib/places.lua",21],[70,"lua/batch/inspect.lua",16],[75,"lua/batch/inspect.lua",22]],
 });
 
 /** Reads batches for their owners, within the limit on such reads: who each belongs to, the limit and the state in one step. See lua/batch/read.lua. */
@@ -2540,31 +1773,6 @@ local function batch_visible(core, account)
   return b
 end
 local function batch_live(b) return b.s == 'pending' or b.s == 'processing' or b.s == 'tray' or b.s == 'notes' end
-local function batch_waiting(b) return b.n - b.c - b.f - b.x - b.r end
-local ROUND_ATTEMPTS = 100
-local function attempts_first(b) return b.k * ROUND_ATTEMPTS end
-local function round_entry_stale(b, entry) return math.floor(entry.attempts / ROUND_ATTEMPTS) ~= b.k end
-local function task_waits(b, i, byte)
-  if byte == 'q' or byte == 'r' then return true end
-  return (byte == 'f' or byte == 'e') and b.o_from ~= nil and i >= b.o_from and i <= b.o_to
-end
-local function segment_bounds(b, i)
-  local g = b.g
-  if not g then return 0, b.n - 1 end
-  local lo, last = 0, #g / 4 - 1
-  local hi = last
-  while lo < hi do
-    local mid = math.ceil((lo + hi) / 2)
-    if struct.unpack('>I4', g, mid * 4 + 1) <= i then lo = mid else hi = mid - 1 end
-  end
-  local base = struct.unpack('>I4', g, lo * 4 + 1)
-  return base, lo < last and struct.unpack('>I4', g, lo * 4 + 5) - 1 or b.n - 1
-end
-local function segment_key(b, base) return b.key .. ':' .. string.format('%d', base) end
-local function segment_last(b)
-  if not b.g then return 0 end
-  return struct.unpack('>I4', b.g, #b.g - 3)
-end
 local function batch_end(b, now, keep_ms)
   b.dirty = true
   if b.n > b.c + b.f + b.x or b.s == 'notes' then return false end
@@ -2581,25 +1789,8 @@ local function batch_end(b, now, keep_ms)
   b.deadline = now + keep_ms
   return true
 end
-local function batch_stop(b, status, now, keep_ms)
-  local waiting = batch_waiting(b)
-  if status == 'expired' then b.f = b.f + waiting else b.x = b.x + waiting end
-  b.s = status
-  b.deadline = '' -- leaves the deadlines until its last running task has finished
-  batch_end(b, now, keep_ms)
-end
 local function list_key(b, status)
   return root .. 'a:' .. b.a .. ':b' .. (status and ':' .. status or '')
-end
-local function label_keys(account, labels)
-  local list = {}
-  for hash in string.gmatch(labels, '%w%w%w%w%w%w%w%w%w%w') do list[#list + 1] = root .. 'a:' .. account .. ':l:' .. hash end
-  return list
-end
-local function batch_ended(b, from, tasks, byte)
-  if not b.W or byte == 'r' then return end
-  b.told = b.told or {}
-  b.told[#b.told + 1] = byte .. from .. '+' .. tasks
 end
 local function batch_tell(b, now)
   local till, tasks_till, number = string.match(b.W, '^(%d+) (%d+) (%d+)$')
@@ -2628,22 +1819,6 @@ local function batch_save(now)
   end
 end
 local rings, rings_by_key = {}, {}
-local function ring_read(key, window)
-  if rings_by_key[key] then return rings_by_key[key] end
-  local items = call('LRANGE', key, 0, window - 1)
-  local ring = { key = key, items = items, read = #items, head = 1, whole = #items < window or call('LLEN', key) == #items }
-  rings[#rings + 1] = ring
-  rings_by_key[key] = ring
-  return ring
-end
-local function ring_take(ring)
-  local item = ring.items[ring.head]
-  if item == nil or (ring.head > ring.read and not ring.whole) then return nil end
-  ring.head = ring.head + 1
-  return item
-end
-local function ring_put(ring, item) ring.items[#ring.items + 1] = item end
-local function ring_left(ring) return #ring.items - ring.head + 1 end
 local function ring_came_round(ring)
   if not ring.whole or #ring.items ~= 2 * ring.read or ring.head ~= ring.read + 1 then return false end
   for i = 1, ring.read do
@@ -2654,20 +1829,6 @@ end
 local function ring_taken(key)
   local ring = rings_by_key[key]
   return ring and not ring_came_round(ring) and math.min(ring.head - 1, ring.read) or 0
-end
-local function rings_put()
-  for _, ring in ipairs(rings) do
-    local from = ring_came_round(ring) and #ring.items + 1 or math.max(ring.head, ring.read + 1)
-    for i = from, #ring.items, 1000 do
-      call('RPUSH', ring.key, unpack(ring.items, i, math.min(i + 999, #ring.items)))
-    end
-  end
-end
-local function rings_trim()
-  for _, ring in ipairs(rings) do
-    local taken = ring_taken(ring.key)
-    if taken > 0 then call('LTRIM', ring.key, taken, -1) end
-  end
 end
 local plans, plans_made = {}, {}
 local depth = { f = 0, r = 0, n = 0 }
@@ -2705,24 +1866,6 @@ end
 local function entry_of(core, from, to, attempts, recoveries, timeout_s, due_ms, limit)
   return string.format('%s,%d,%d,%d,%d,%d,%d%s', core, from, to, attempts, recoveries, timeout_s, due_ms, limit or '')
 end
-local function entry_read(entry)
-  local core, from, to, attempts, recoveries, timeout_s, due_ms, limit =
-    string.match(entry, '^(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%d+)(.*)$')
-  return { core = core, from = tonumber(from), to = tonumber(to), attempts = tonumber(attempts),
-    recoveries = tonumber(recoveries), timeout_s = tonumber(timeout_s), due_ms = tonumber(due_ms), limit = limit }
-end
-local function member_of(core, from, to, attempt, recoveries, timeout_s, flow, limit)
-  return string.format('%s,%d,%d,%d,%d,%d,%s%s', core, from, to, attempt, recoveries, timeout_s, flow, limit)
-end
-local function member_read(member)
-  local core, from, to, attempt, recoveries, timeout_s, flow, limit =
-    string.match(member, '^(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%a:%w+:[%w*]+)(.*)$')
-  if not core then return nil end
-  return { core = core, from = tonumber(from), to = tonumber(to), attempt = tonumber(attempt), recoveries = tonumber(recoveries),
-    timeout_s = tonumber(timeout_s), flow = flow, limit = limit }
-end
-local function member_byte(ref) return ref.from == ref.to and '[pP]' or 'p' end
-local function flow_as(cls, flow) return string.byte(flow) == 110 and flow or cls .. string.sub(flow, 2) end
 local delays = {}
 local delayed_before = nil
 local function delayed_push(due_ms, flow, entry)
@@ -3010,7 +2153,7 @@ if b.h then
   ring_bell()
 end
 return 1`,
-  map: [[1,"lua/batch/release.lua",1],[2,"lua/batch/release.lua",4],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/batch.lua",12],[11,"lua/lib/batch.lua",14],[32,"lua/lib/batch.lua",37],[37,"lua/lib/batch.lua",43],[38,"lua/lib/batch.lua",45],[39,"lua/lib/batch.lua",49],[40,"lua/lib/batch.lua",51],[41,"lua/lib/batch.lua",53],[42,"lua/lib/batch.lua",56],[46,"lua/lib/batch.lua",62],[58,"lua/lib/batch.lua",75],[59,"lua/lib/batch.lua",77],[63,"lua/lib/batch.lua",83],[79,"lua/lib/batch.lua",101],[86,"lua/lib/batch.lua",109],[89,"lua/lib/batch.lua",114],[94,"lua/lib/batch.lua",121],[99,"lua/lib/batch.lua",129],[107,"lua/lib/batch.lua",138],[125,"lua/lib/ring.lua",4],[126,"lua/lib/ring.lua",6],[134,"lua/lib/ring.lua",16],[140,"lua/lib/ring.lua",23],[141,"lua/lib/ring.lua",25],[142,"lua/lib/ring.lua",28],[149,"lua/lib/ring.lua",37],[153,"lua/lib/ring.lua",43],[161,"lua/lib/ring.lua",52],[167,"lua/lib/ready.lua",9],[168,"lua/lib/ready.lua",11],[169,"lua/lib/ready.lua",14],[183,"lua/lib/ready.lua",29],[188,"lua/lib/ready.lua",35],[200,"lua/lib/ready.lua",48],[203,"lua/lib/ready.lua",52],[209,"lua/lib/ready.lua",63],[212,"lua/lib/ready.lua",67],[219,"lua/lib/ready.lua",76],[220,"lua/lib/ready.lua",79],[221,"lua/lib/delayed.lua",3],[222,"lua/lib/delayed.lua",5],[223,"lua/lib/delayed.lua",7],[227,"lua/lib/delayed.lua",13],[230,"lua/lib/delayed.lua",17],[237,"lua/lib/delayed.lua",26],[244,"lua/lib/delayed.lua",37],[251,"lua/lib/notify.lua",19],[252,"lua/lib/notify.lua",22],[261,"lua/lib/notify.lua",34],[262,"lua/lib/notify.lua",36],[267,"lua/lib/notify.lua",43],[283,"lua/lib/notify.lua",60],[295,"lua/lib/notify.lua",74],[305,"lua/lib/notify.lua",85],[323,"lua/lib/notify.lua",105],[330,"lua/lib/notify.lua",115],[342,"lua/lib/notify.lua",130],[358,"lua/lib/notify.lua",148],[370,"lua/lib/notify.lua",161],[373,"lua/lib/notify.lua",166],[384,"lua/lib/notify.lua",179],[397,"lua/lib/notify.lua",193],[402,"lua/lib/notify.lua",199],[405,"lua/lib/notify.lua",204],[410,"lua/lib/notify.lua",211],[440,"lua/lib/notify.lua",243],[462,"lua/lib/notify.lua",267],[463,"lua/lib/notify.lua",269],[469,"lua/lib/notify.lua",276],[484,"lua/lib/notify.lua",292],[486,"lua/lib/notify.lua",296],[492,"lua/lib/notify.lua",303],[495,"lua/batch/release.lua",13]],
+  map: [[1,"lua/batch/release.lua",1],[2,"lua/batch/release.lua",4],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/batch.lua",12],[11,"lua/lib/batch.lua",14],[32,"lua/lib/batch.lua",37],[37,"lua/lib/batch.lua",43],[38,"lua/lib/batch.lua",83],[54,"lua/lib/batch.lua",109],[57,"lua/lib/batch.lua",129],[65,"lua/lib/batch.lua",138],[83,"lua/lib/ring.lua",4],[84,"lua/lib/ring.lua",28],[91,"lua/lib/ring.lua",37],[95,"lua/lib/ready.lua",9],[96,"lua/lib/ready.lua",11],[97,"lua/lib/ready.lua",14],[111,"lua/lib/ready.lua",29],[116,"lua/lib/ready.lua",35],[128,"lua/lib/ready.lua",48],[131,"lua/lib/delayed.lua",3],[132,"lua/lib/delayed.lua",5],[133,"lua/lib/delayed.lua",7],[137,"lua/lib/delayed.lua",13],[140,"lua/lib/delayed.lua",17],[147,"lua/lib/delayed.lua",26],[154,"lua/lib/delayed.lua",37],[161,"lua/lib/notify.lua",19],[162,"lua/lib/notify.lua",22],[171,"lua/lib/notify.lua",34],[172,"lua/lib/notify.lua",36],[177,"lua/lib/notify.lua",43],[193,"lua/lib/notify.lua",60],[205,"lua/lib/notify.lua",74],[215,"lua/lib/notify.lua",85],[233,"lua/lib/notify.lua",105],[240,"lua/lib/notify.lua",115],[252,"lua/lib/notify.lua",130],[268,"lua/lib/notify.lua",148],[280,"lua/lib/notify.lua",161],[283,"lua/lib/notify.lua",166],[294,"lua/lib/notify.lua",179],[307,"lua/lib/notify.lua",193],[312,"lua/lib/notify.lua",199],[315,"lua/lib/notify.lua",204],[320,"lua/lib/notify.lua",211],[350,"lua/lib/notify.lua",243],[372,"lua/lib/notify.lua",267],[373,"lua/lib/notify.lua",269],[379,"lua/lib/notify.lua",276],[394,"lua/lib/notify.lua",292],[396,"lua/lib/notify.lua",296],[402,"lua/lib/notify.lua",303],[405,"lua/batch/release.lua",13]],
 });
 
 /** Sets a batch right by its state bytes, which the caller has counted: counters, its end where nothing is left to finish, its See lua/batch/repair.lua. */
@@ -3056,37 +2199,7 @@ local function batch_load(core)
   batches_loaded[#batches_loaded + 1] = b
   return b
 end
-local function batch_visible(core, account)
-  local b = batch_load(core)
-  if not b or b.a ~= account or b.s == 'tray' or b.s == 'notes' or b.s == 'deleted' then return nil end
-  return b
-end
 local function batch_live(b) return b.s == 'pending' or b.s == 'processing' or b.s == 'tray' or b.s == 'notes' end
-local function batch_waiting(b) return b.n - b.c - b.f - b.x - b.r end
-local ROUND_ATTEMPTS = 100
-local function attempts_first(b) return b.k * ROUND_ATTEMPTS end
-local function round_entry_stale(b, entry) return math.floor(entry.attempts / ROUND_ATTEMPTS) ~= b.k end
-local function task_waits(b, i, byte)
-  if byte == 'q' or byte == 'r' then return true end
-  return (byte == 'f' or byte == 'e') and b.o_from ~= nil and i >= b.o_from and i <= b.o_to
-end
-local function segment_bounds(b, i)
-  local g = b.g
-  if not g then return 0, b.n - 1 end
-  local lo, last = 0, #g / 4 - 1
-  local hi = last
-  while lo < hi do
-    local mid = math.ceil((lo + hi) / 2)
-    if struct.unpack('>I4', g, mid * 4 + 1) <= i then lo = mid else hi = mid - 1 end
-  end
-  local base = struct.unpack('>I4', g, lo * 4 + 1)
-  return base, lo < last and struct.unpack('>I4', g, lo * 4 + 5) - 1 or b.n - 1
-end
-local function segment_key(b, base) return b.key .. ':' .. string.format('%d', base) end
-local function segment_last(b)
-  if not b.g then return 0 end
-  return struct.unpack('>I4', b.g, #b.g - 3)
-end
 local function batch_end(b, now, keep_ms)
   b.dirty = true
   if b.n > b.c + b.f + b.x or b.s == 'notes' then return false end
@@ -3103,13 +2216,6 @@ local function batch_end(b, now, keep_ms)
   b.deadline = now + keep_ms
   return true
 end
-local function batch_stop(b, status, now, keep_ms)
-  local waiting = batch_waiting(b)
-  if status == 'expired' then b.f = b.f + waiting else b.x = b.x + waiting end
-  b.s = status
-  b.deadline = '' -- leaves the deadlines until its last running task has finished
-  batch_end(b, now, keep_ms)
-end
 local function list_key(b, status)
   return root .. 'a:' .. b.a .. ':b' .. (status and ':' .. status or '')
 end
@@ -3117,11 +2223,6 @@ local function label_keys(account, labels)
   local list = {}
   for hash in string.gmatch(labels, '%w%w%w%w%w%w%w%w%w%w') do list[#list + 1] = root .. 'a:' .. account .. ':l:' .. hash end
   return list
-end
-local function batch_ended(b, from, tasks, byte)
-  if not b.W or byte == 'r' then return end
-  b.told = b.told or {}
-  b.told[#b.told + 1] = byte .. from .. '+' .. tasks
 end
 local function batch_tell(b, now)
   local till, tasks_till, number = string.match(b.W, '^(%d+) (%d+) (%d+)$')
@@ -3179,22 +2280,6 @@ local function places_lost(b)
   return lost, strange
 end
 local rings, rings_by_key = {}, {}
-local function ring_read(key, window)
-  if rings_by_key[key] then return rings_by_key[key] end
-  local items = call('LRANGE', key, 0, window - 1)
-  local ring = { key = key, items = items, read = #items, head = 1, whole = #items < window or call('LLEN', key) == #items }
-  rings[#rings + 1] = ring
-  rings_by_key[key] = ring
-  return ring
-end
-local function ring_take(ring)
-  local item = ring.items[ring.head]
-  if item == nil or (ring.head > ring.read and not ring.whole) then return nil end
-  ring.head = ring.head + 1
-  return item
-end
-local function ring_put(ring, item) ring.items[#ring.items + 1] = item end
-local function ring_left(ring) return #ring.items - ring.head + 1 end
 local function ring_came_round(ring)
   if not ring.whole or #ring.items ~= 2 * ring.read or ring.head ~= ring.read + 1 then return false end
   for i = 1, ring.read do
@@ -3205,20 +2290,6 @@ end
 local function ring_taken(key)
   local ring = rings_by_key[key]
   return ring and not ring_came_round(ring) and math.min(ring.head - 1, ring.read) or 0
-end
-local function rings_put()
-  for _, ring in ipairs(rings) do
-    local from = ring_came_round(ring) and #ring.items + 1 or math.max(ring.head, ring.read + 1)
-    for i = from, #ring.items, 1000 do
-      call('RPUSH', ring.key, unpack(ring.items, i, math.min(i + 999, #ring.items)))
-    end
-  end
-end
-local function rings_trim()
-  for _, ring in ipairs(rings) do
-    local taken = ring_taken(ring.key)
-    if taken > 0 then call('LTRIM', ring.key, taken, -1) end
-  end
 end
 local plans, plans_made = {}, {}
 local depth = { f = 0, r = 0, n = 0 }
@@ -3256,24 +2327,6 @@ end
 local function entry_of(core, from, to, attempts, recoveries, timeout_s, due_ms, limit)
   return string.format('%s,%d,%d,%d,%d,%d,%d%s', core, from, to, attempts, recoveries, timeout_s, due_ms, limit or '')
 end
-local function entry_read(entry)
-  local core, from, to, attempts, recoveries, timeout_s, due_ms, limit =
-    string.match(entry, '^(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%d+)(.*)$')
-  return { core = core, from = tonumber(from), to = tonumber(to), attempts = tonumber(attempts),
-    recoveries = tonumber(recoveries), timeout_s = tonumber(timeout_s), due_ms = tonumber(due_ms), limit = limit }
-end
-local function member_of(core, from, to, attempt, recoveries, timeout_s, flow, limit)
-  return string.format('%s,%d,%d,%d,%d,%d,%s%s', core, from, to, attempt, recoveries, timeout_s, flow, limit)
-end
-local function member_read(member)
-  local core, from, to, attempt, recoveries, timeout_s, flow, limit =
-    string.match(member, '^(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%a:%w+:[%w*]+)(.*)$')
-  if not core then return nil end
-  return { core = core, from = tonumber(from), to = tonumber(to), attempt = tonumber(attempt), recoveries = tonumber(recoveries),
-    timeout_s = tonumber(timeout_s), flow = flow, limit = limit }
-end
-local function member_byte(ref) return ref.from == ref.to and '[pP]' or 'p' end
-local function flow_as(cls, flow) return string.byte(flow) == 110 and flow or cls .. string.sub(flow, 2) end
 local delays = {}
 local delayed_before = nil
 local function delayed_push(due_ms, flow, entry)
@@ -3586,7 +2639,7 @@ for _, key in ipairs(lost) do call('ZADD', key, b.t, core) end
 for _, key in ipairs(strange) do call('ZREM', key, core) end
 ring_bell(due_lost and due_ms or nil)
 return repaired`,
-  map: [[1,"lua/batch/repair.lua",1],[2,"lua/batch/repair.lua",8],[13,"lua/lib/root.lua",2],[15,"lua/lib/root.lua",8],[16,"lua/lib/batch.lua",12],[17,"lua/lib/batch.lua",14],[38,"lua/lib/batch.lua",37],[43,"lua/lib/batch.lua",43],[44,"lua/lib/batch.lua",45],[45,"lua/lib/batch.lua",49],[46,"lua/lib/batch.lua",51],[47,"lua/lib/batch.lua",53],[48,"lua/lib/batch.lua",56],[52,"lua/lib/batch.lua",62],[64,"lua/lib/batch.lua",75],[65,"lua/lib/batch.lua",77],[69,"lua/lib/batch.lua",83],[85,"lua/lib/batch.lua",101],[92,"lua/lib/batch.lua",109],[95,"lua/lib/batch.lua",114],[100,"lua/lib/batch.lua",121],[105,"lua/lib/batch.lua",129],[113,"lua/lib/batch.lua",138],[131,"lua/lib/seen.lua",4],[134,"lua/lib/places.lua",5],[141,"lua/lib/places.lua",14],[146,"lua/lib/places.lua",21],[160,"lua/lib/ring.lua",4],[161,"lua/lib/ring.lua",6],[169,"lua/lib/ring.lua",16],[175,"lua/lib/ring.lua",23],[176,"lua/lib/ring.lua",25],[177,"lua/lib/ring.lua",28],[184,"lua/lib/ring.lua",37],[188,"lua/lib/ring.lua",43],[196,"lua/lib/ring.lua",52],[202,"lua/lib/ready.lua",9],[203,"lua/lib/ready.lua",11],[204,"lua/lib/ready.lua",14],[218,"lua/lib/ready.lua",29],[223,"lua/lib/ready.lua",35],[235,"lua/lib/ready.lua",48],[238,"lua/lib/ready.lua",52],[244,"lua/lib/ready.lua",63],[247,"lua/lib/ready.lua",67],[254,"lua/lib/ready.lua",76],[255,"lua/lib/ready.lua",79],[256,"lua/lib/delayed.lua",3],[257,"lua/lib/delayed.lua",5],[258,"lua/lib/delayed.lua",7],[262,"lua/lib/delayed.lua",13],[265,"lua/lib/delayed.lua",17],[272,"lua/lib/delayed.lua",26],[279,"lua/lib/delayed.lua",37],[286,"lua/lib/notify.lua",19],[287,"lua/lib/notify.lua",22],[296,"lua/lib/notify.lua",34],[297,"lua/lib/notify.lua",36],[302,"lua/lib/notify.lua",43],[318,"lua/lib/notify.lua",60],[330,"lua/lib/notify.lua",74],[340,"lua/lib/notify.lua",85],[358,"lua/lib/notify.lua",105],[365,"lua/lib/notify.lua",115],[377,"lua/lib/notify.lua",130],[393,"lua/lib/notify.lua",148],[405,"lua/lib/notify.lua",161],[408,"lua/lib/notify.lua",166],[419,"lua/lib/notify.lua",179],[432,"lua/lib/notify.lua",193],[437,"lua/lib/notify.lua",199],[440,"lua/lib/notify.lua",204],[445,"lua/lib/notify.lua",211],[475,"lua/lib/notify.lua",243],[497,"lua/lib/notify.lua",267],[498,"lua/lib/notify.lua",269],[504,"lua/lib/notify.lua",276],[519,"lua/lib/notify.lua",292],[521,"lua/lib/notify.lua",296],[527,"lua/lib/notify.lua",303],[530,"lua/batch/repair.lua",25],[533,"lua/batch/repair.lua",29],[552,"lua/batch/repair.lua",50],[555,"lua/batch/repair.lua",54],[560,"lua/batch/repair.lua",60]],
+  map: [[1,"lua/batch/repair.lua",1],[2,"lua/batch/repair.lua",8],[13,"lua/lib/root.lua",2],[15,"lua/lib/root.lua",8],[16,"lua/lib/batch.lua",12],[17,"lua/lib/batch.lua",14],[38,"lua/lib/batch.lua",43],[39,"lua/lib/batch.lua",83],[55,"lua/lib/batch.lua",109],[58,"lua/lib/batch.lua",114],[63,"lua/lib/batch.lua",129],[71,"lua/lib/batch.lua",138],[89,"lua/lib/seen.lua",4],[92,"lua/lib/places.lua",5],[99,"lua/lib/places.lua",14],[104,"lua/lib/places.lua",21],[118,"lua/lib/ring.lua",4],[119,"lua/lib/ring.lua",28],[126,"lua/lib/ring.lua",37],[130,"lua/lib/ready.lua",9],[131,"lua/lib/ready.lua",11],[132,"lua/lib/ready.lua",14],[146,"lua/lib/ready.lua",29],[151,"lua/lib/ready.lua",35],[163,"lua/lib/ready.lua",48],[166,"lua/lib/delayed.lua",3],[167,"lua/lib/delayed.lua",5],[168,"lua/lib/delayed.lua",7],[172,"lua/lib/delayed.lua",13],[175,"lua/lib/delayed.lua",17],[182,"lua/lib/delayed.lua",26],[189,"lua/lib/delayed.lua",37],[196,"lua/lib/notify.lua",19],[197,"lua/lib/notify.lua",22],[206,"lua/lib/notify.lua",34],[207,"lua/lib/notify.lua",36],[212,"lua/lib/notify.lua",43],[228,"lua/lib/notify.lua",60],[240,"lua/lib/notify.lua",74],[250,"lua/lib/notify.lua",85],[268,"lua/lib/notify.lua",105],[275,"lua/lib/notify.lua",115],[287,"lua/lib/notify.lua",130],[303,"lua/lib/notify.lua",148],[315,"lua/lib/notify.lua",161],[318,"lua/lib/notify.lua",166],[329,"lua/lib/notify.lua",179],[342,"lua/lib/notify.lua",193],[347,"lua/lib/notify.lua",199],[350,"lua/lib/notify.lua",204],[355,"lua/lib/notify.lua",211],[385,"lua/lib/notify.lua",243],[407,"lua/lib/notify.lua",267],[408,"lua/lib/notify.lua",269],[414,"lua/lib/notify.lua",276],[429,"lua/lib/notify.lua",292],[431,"lua/lib/notify.lua",296],[437,"lua/lib/notify.lua",303],[440,"lua/batch/repair.lua",25],[443,"lua/batch/repair.lua",29],[462,"lua/batch/repair.lua",50],[465,"lua/batch/repair.lua",54],[470,"lua/batch/repair.lua",60]],
 });
 
 /** Queues tasks again that wait and lie in no queue, or that are in flight and held by nobody: what a lost write left behind. See lua/batch/requeue.lua. */
@@ -3628,20 +2681,9 @@ local function batch_load(core)
   batches_loaded[#batches_loaded + 1] = b
   return b
 end
-local function batch_visible(core, account)
-  local b = batch_load(core)
-  if not b or b.a ~= account or b.s == 'tray' or b.s == 'notes' or b.s == 'deleted' then return nil end
-  return b
-end
 local function batch_live(b) return b.s == 'pending' or b.s == 'processing' or b.s == 'tray' or b.s == 'notes' end
-local function batch_waiting(b) return b.n - b.c - b.f - b.x - b.r end
 local ROUND_ATTEMPTS = 100
 local function attempts_first(b) return b.k * ROUND_ATTEMPTS end
-local function round_entry_stale(b, entry) return math.floor(entry.attempts / ROUND_ATTEMPTS) ~= b.k end
-local function task_waits(b, i, byte)
-  if byte == 'q' or byte == 'r' then return true end
-  return (byte == 'f' or byte == 'e') and b.o_from ~= nil and i >= b.o_from and i <= b.o_to
-end
 local function segment_bounds(b, i)
   local g = b.g
   if not g then return 0, b.n - 1 end
@@ -3653,11 +2695,6 @@ local function segment_bounds(b, i)
   end
   local base = struct.unpack('>I4', g, lo * 4 + 1)
   return base, lo < last and struct.unpack('>I4', g, lo * 4 + 5) - 1 or b.n - 1
-end
-local function segment_key(b, base) return b.key .. ':' .. string.format('%d', base) end
-local function segment_last(b)
-  if not b.g then return 0 end
-  return struct.unpack('>I4', b.g, #b.g - 3)
 end
 local function batch_end(b, now, keep_ms)
   b.dirty = true
@@ -3675,25 +2712,8 @@ local function batch_end(b, now, keep_ms)
   b.deadline = now + keep_ms
   return true
 end
-local function batch_stop(b, status, now, keep_ms)
-  local waiting = batch_waiting(b)
-  if status == 'expired' then b.f = b.f + waiting else b.x = b.x + waiting end
-  b.s = status
-  b.deadline = '' -- leaves the deadlines until its last running task has finished
-  batch_end(b, now, keep_ms)
-end
 local function list_key(b, status)
   return root .. 'a:' .. b.a .. ':b' .. (status and ':' .. status or '')
-end
-local function label_keys(account, labels)
-  local list = {}
-  for hash in string.gmatch(labels, '%w%w%w%w%w%w%w%w%w%w') do list[#list + 1] = root .. 'a:' .. account .. ':l:' .. hash end
-  return list
-end
-local function batch_ended(b, from, tasks, byte)
-  if not b.W or byte == 'r' then return end
-  b.told = b.told or {}
-  b.told[#b.told + 1] = byte .. from .. '+' .. tasks
 end
 local function batch_tell(b, now)
   local till, tasks_till, number = string.match(b.W, '^(%d+) (%d+) (%d+)$')
@@ -3725,22 +2745,6 @@ local function batch_seen(b)
   return string.format('%.0f %.0f %s', b.v or 0, b.k, b.o_from and string.format('%.0f,%.0f', b.o_from, b.o_to) or '')
 end
 local rings, rings_by_key = {}, {}
-local function ring_read(key, window)
-  if rings_by_key[key] then return rings_by_key[key] end
-  local items = call('LRANGE', key, 0, window - 1)
-  local ring = { key = key, items = items, read = #items, head = 1, whole = #items < window or call('LLEN', key) == #items }
-  rings[#rings + 1] = ring
-  rings_by_key[key] = ring
-  return ring
-end
-local function ring_take(ring)
-  local item = ring.items[ring.head]
-  if item == nil or (ring.head > ring.read and not ring.whole) then return nil end
-  ring.head = ring.head + 1
-  return item
-end
-local function ring_put(ring, item) ring.items[#ring.items + 1] = item end
-local function ring_left(ring) return #ring.items - ring.head + 1 end
 local function ring_came_round(ring)
   if not ring.whole or #ring.items ~= 2 * ring.read or ring.head ~= ring.read + 1 then return false end
   for i = 1, ring.read do
@@ -3751,20 +2755,6 @@ end
 local function ring_taken(key)
   local ring = rings_by_key[key]
   return ring and not ring_came_round(ring) and math.min(ring.head - 1, ring.read) or 0
-end
-local function rings_put()
-  for _, ring in ipairs(rings) do
-    local from = ring_came_round(ring) and #ring.items + 1 or math.max(ring.head, ring.read + 1)
-    for i = from, #ring.items, 1000 do
-      call('RPUSH', ring.key, unpack(ring.items, i, math.min(i + 999, #ring.items)))
-    end
-  end
-end
-local function rings_trim()
-  for _, ring in ipairs(rings) do
-    local taken = ring_taken(ring.key)
-    if taken > 0 then call('LTRIM', ring.key, taken, -1) end
-  end
 end
 local plans, plans_made = {}, {}
 local depth = { f = 0, r = 0, n = 0 }
@@ -3802,24 +2792,6 @@ end
 local function entry_of(core, from, to, attempts, recoveries, timeout_s, due_ms, limit)
   return string.format('%s,%d,%d,%d,%d,%d,%d%s', core, from, to, attempts, recoveries, timeout_s, due_ms, limit or '')
 end
-local function entry_read(entry)
-  local core, from, to, attempts, recoveries, timeout_s, due_ms, limit =
-    string.match(entry, '^(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%d+)(.*)$')
-  return { core = core, from = tonumber(from), to = tonumber(to), attempts = tonumber(attempts),
-    recoveries = tonumber(recoveries), timeout_s = tonumber(timeout_s), due_ms = tonumber(due_ms), limit = limit }
-end
-local function member_of(core, from, to, attempt, recoveries, timeout_s, flow, limit)
-  return string.format('%s,%d,%d,%d,%d,%d,%s%s', core, from, to, attempt, recoveries, timeout_s, flow, limit)
-end
-local function member_read(member)
-  local core, from, to, attempt, recoveries, timeout_s, flow, limit =
-    string.match(member, '^(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%a:%w+:[%w*]+)(.*)$')
-  if not core then return nil end
-  return { core = core, from = tonumber(from), to = tonumber(to), attempt = tonumber(attempt), recoveries = tonumber(recoveries),
-    timeout_s = tonumber(timeout_s), flow = flow, limit = limit }
-end
-local function member_byte(ref) return ref.from == ref.to and '[pP]' or 'p' end
-local function flow_as(cls, flow) return string.byte(flow) == 110 and flow or cls .. string.sub(flow, 2) end
 local delays = {}
 local delayed_before = nil
 local function delayed_push(due_ms, flow, entry)
@@ -3892,16 +2864,6 @@ local function outbox_hand(now, lane, text)
   local seq = outbox_send(now, partition_of(lane), 'queue', lane .. ' ' .. text)
   away_set(away_field(lane, text), seq .. ' ' .. text, now)
 end
-local function outbox_back(now, lane, place, granted_ms, text)
-  local seq = outbox_send(now, partition_of(lane), 'back', lane .. ' ' .. place .. ' ' .. granted_ms .. ' ' .. text)
-  away_set(away_field(lane, text), seq .. ' ' .. text, now)
-end
-local function away_get(field)
-  local plan = away_plans[field]
-  if plan then return plan.value or nil end
-  return call('HGET', root .. 'away', field) or nil
-end
-local function away_forget(field) away_set(field, false, nil) end
 local function outbox_write()
   local gone, set, since = {}, {}, {}
   for _, plan in ipairs(away_plans_made) do
@@ -3931,29 +2893,15 @@ local function outbox_write()
   call('HSET', meta, 'seq', whole(outbox_last))
   return 1
 end
-local SLICE_MAX = 50
-local function outbox_slices()
-  local slices = {}
-  for _, plan in ipairs(outbox_plans_made) do
-    local messages = call('ZRANGE', outbox_key(plan.destination), 0, SLICE_MAX)
-    if #messages <= SLICE_MAX then slices[#slices + 1] = { tonumber(plan.destination), messages } end
-  end
-  return slices
-end
 local function outbox_bell()
   if #outbox_plans_made > 0 then call('SPUBLISH', root .. 'bell', 'o') end
 end
-local LANES_MAX = 1000
 local function limit_read(limit)
   local lane, kind, cost, first_ms, valid_ms, rest = string.match(limit, '^;(%w+),(%a!?),(%d+),(%d+),(%d+)(.*)$')
   local place, granted_ms, life_ms = string.match(rest, '^,(%d+),(%d+),(%d+)$')
   return { lane = lane, kind = string.sub(kind, 1, 1), cost = tonumber(cost), place = place, granted_ms = granted_ms,
     life_ms = tonumber(life_ms),
     waiting = string.format(';%s,%s,%s,%s,%s', lane, string.sub(kind, 1, 1), cost, first_ms, valid_ms) }
-end
-local function limited_states(b, entry, to)
-  if not b or not batch_live(b) or round_entry_stale(b, entry) then return '' end
-  return call('GETRANGE', b.key .. ':s', entry.from, to or entry.to)
 end
 local function limited_hand(b, now, flow, entry)
   local from = entry.from
@@ -3969,67 +2917,6 @@ end
 local function limited_enqueue(b, now, due_ms, flow, entry)
   if entry.limit ~= '' and due_ms <= now then return limited_hand(b, now, flow, entry) end
   enqueue(now, due_ms, flow, entry_of(entry.core, entry.from, entry.to, entry.attempts, entry.recoveries, entry.timeout_s, entry.due_ms, entry.limit))
-end
-local function run_enqueue(b, now, flow, from, to, timeout_s, due_ms, limit, ready_ms)
-  local at_ms = math.max(ready_ms or now, due_ms)
-  local attempts = attempts_first(b)
-  if limit == '' then return enqueue(now, due_ms, flow, entry_of(b.core, from, to, attempts, 0, timeout_s, at_ms)) end
-  local lane, kind, cost, valid_ms = string.match(limit, '^(%w+),(%a),(%d+),(%d+)$')
-  limited_enqueue(b, now, due_ms, flow, { core = b.core, from = from, to = to, attempts = attempts, recoveries = 0, timeout_s = timeout_s,
-    due_ms = at_ms, limit = string.format(';%s,%s,%s,%.0f,%s', lane, kind, cost, at_ms, valid_ms) })
-end
-local function limited_unused(now, limit, core, from, to)
-  local tasks = to - from + 1
-  outbox_send(now, partition_of(limit.lane), 'unused',
-    string.format('%s %s %.0f %.0f %s %.0f %.0f', limit.lane, limit.granted_ms, tasks, tasks * limit.cost, core, from, to))
-end
-local function limited_free(now, limit, core, from, to)
-  if limit.kind == 'c' then
-    outbox_send(now, partition_of(limit.lane), 'free', string.format('%s %s %.0f %.0f', limit.lane, core, from, to))
-  end
-end
-local function limited_back(now, flow, entry, from, to, limit)
-  outbox_back(now, limit.lane, limit.place, limit.granted_ms,
-    flow .. '|' .. entry_of(entry.core, from, to, entry.attempts, entry.recoveries, entry.timeout_s, entry.due_ms, limit.waiting))
-end
-local function limited_return(now, flow, entry)
-  local limit = limit_read(entry.limit)
-  local states = limited_states(batch_load(entry.core), entry)
-  local at = entry.from
-  for first, after in string.gmatch(states, '()[qr]+()') do
-    local from, to = entry.from + first - 1, entry.from + after - 2
-    if from > at then limited_unused(now, limit, entry.core, at, from - 1) end
-    limited_back(now, flow, entry, from, to, limit)
-    at = to + 1
-  end
-  if at <= entry.to then limited_unused(now, limit, entry.core, at, entry.to) end
-end
-local function limited_drop(b, now)
-  local told = {}
-  for i, lanes in ipairs(call('HVALS', b.key .. ':lanes')) do
-    if i > LANES_MAX then break end -- what is left turns out to be gone when it is granted
-    for lane in string.gmatch(lanes, '(%w+),%a,%d+') do
-      if not told[lane] then
-        told[lane] = true
-        outbox_send(now, partition_of(lane), 'drop', lane .. ' ' .. b.core)
-      end
-    end
-  end
-end
-local function lanes_read(b, parts, at, first)
-  local list = {}
-  for k = 0, tonumber(parts[at]) - 1 do
-    local name, lane, kind = parts[at + 1 + k * 3], parts[at + 2 + k * 3], parts[at + 3 + k * 3]
-    local before = call('HGET', b.key .. ':lanes', name)
-    if not before or string.match(before, '(%w+),%a,%d+$') ~= lane then
-      list[#list + 1] = name
-      list[#list + 1] = (before and before .. ' ' or '') .. string.format('%s,%s,%.0f', lane, kind, first)
-    end
-  end
-  return list
-end
-local function lanes_write(b, list)
-  for i = 1, #list, 1000 do call('HSET', b.key .. ':lanes', unpack(list, i, math.min(i + 999, #list))) end
 end
 local function lane_of_name(b, name, index)
   local lane, kind
@@ -4341,7 +3228,7 @@ ring_bell()
 outbox_bell()
 b.v = b.v + 1
 return { waited, flew, batch_seen(b) }`,
-  map: [[1,"lua/batch/requeue.lua",1],[2,"lua/batch/requeue.lua",8],[3,"lua/batch/requeue.lua",13],[4,"lua/batch/requeue.lua",12],[5,"lua/batch/requeue.lua",11],[6,"lua/batch/requeue.lua",10],[7,"lua/batch/requeue.lua",9],[8,"lua/batch/requeue.lua",14],[9,"lua/lib/root.lua",2],[11,"lua/lib/root.lua",8],[12,"lua/lib/batch.lua",12],[13,"lua/lib/batch.lua",14],[34,"lua/lib/batch.lua",37],[39,"lua/lib/batch.lua",43],[40,"lua/lib/batch.lua",45],[41,"lua/lib/batch.lua",49],[42,"lua/lib/batch.lua",51],[43,"lua/lib/batch.lua",53],[44,"lua/lib/batch.lua",56],[48,"lua/lib/batch.lua",62],[60,"lua/lib/batch.lua",75],[61,"lua/lib/batch.lua",77],[65,"lua/lib/batch.lua",83],[81,"lua/lib/batch.lua",101],[88,"lua/lib/batch.lua",109],[91,"lua/lib/batch.lua",114],[96,"lua/lib/batch.lua",121],[101,"lua/lib/batch.lua",129],[109,"lua/lib/batch.lua",138],[127,"lua/lib/seen.lua",4],[130,"lua/lib/ring.lua",4],[131,"lua/lib/ring.lua",6],[139,"lua/lib/ring.lua",16],[145,"lua/lib/ring.lua",23],[146,"lua/lib/ring.lua",25],[147,"lua/lib/ring.lua",28],[154,"lua/lib/ring.lua",37],[158,"lua/lib/ring.lua",43],[166,"lua/lib/ring.lua",52],[172,"lua/lib/ready.lua",9],[173,"lua/lib/ready.lua",11],[174,"lua/lib/ready.lua",14],[188,"lua/lib/ready.lua",29],[193,"lua/lib/ready.lua",35],[205,"lua/lib/ready.lua",48],[208,"lua/lib/ready.lua",52],[214,"lua/lib/ready.lua",63],[217,"lua/lib/ready.lua",67],[224,"lua/lib/ready.lua",76],[225,"lua/lib/ready.lua",79],[226,"lua/lib/delayed.lua",3],[227,"lua/lib/delayed.lua",5],[228,"lua/lib/delayed.lua",7],[232,"lua/lib/delayed.lua",13],[235,"lua/lib/delayed.lua",17],[242,"lua/lib/delayed.lua",26],[249,"lua/lib/delayed.lua",37],[256,"lua/lib/outbox.lua",15],[260,"lua/lib/outbox.lua",20],[261,"lua/lib/outbox.lua",22],[262,"lua/lib/outbox.lua",24],[263,"lua/lib/outbox.lua",27],[264,"lua/lib/outbox.lua",29],[268,"lua/lib/outbox.lua",35],[280,"lua/lib/outbox.lua",49],[284,"lua/lib/outbox.lua",54],[294,"lua/lib/outbox.lua",66],[298,"lua/lib/outbox.lua",72],[302,"lua/lib/outbox.lua",78],[307,"lua/lib/outbox.lua",85],[308,"lua/lib/outbox.lua",88],[337,"lua/lib/outbox.lua",120],[346,"lua/lib/outbox.lua",131],[349,"lua/lib/limited.lua",12],[350,"lua/lib/limited.lua",14],[357,"lua/lib/limited.lua",23],[361,"lua/lib/limited.lua",29],[372,"lua/lib/limited.lua",42],[376,"lua/lib/limited.lua",48],[384,"lua/lib/limited.lua",58],[389,"lua/lib/limited.lua",65],[394,"lua/lib/limited.lua",72],[398,"lua/lib/limited.lua",78],[410,"lua/lib/limited.lua",92],[422,"lua/lib/limited.lua",107],[434,"lua/lib/limited.lua",120],[437,"lua/lib/limited.lua",125],[444,"lua/lib/notify.lua",19],[445,"lua/lib/notify.lua",22],[454,"lua/lib/notify.lua",34],[455,"lua/lib/notify.lua",36],[460,"lua/lib/notify.lua",43],[476,"lua/lib/notify.lua",60],[488,"lua/lib/notify.lua",74],[498,"lua/lib/notify.lua",85],[516,"lua/lib/notify.lua",105],[523,"lua/lib/notify.lua",115],[535,"lua/lib/notify.lua",130],[551,"lua/lib/notify.lua",148],[563,"lua/lib/notify.lua",161],[566,"lua/lib/notify.lua",166],[577,"lua/lib/notify.lua",179],[590,"lua/lib/notify.lua",193],[595,"lua/lib/notify.lua",199],[598,"lua/lib/notify.lua",204],[603,"lua/lib/notify.lua",211],[633,"lua/lib/notify.lua",243],[655,"lua/lib/notify.lua",267],[656,"lua/lib/notify.lua",269],[662,"lua/lib/notify.lua",276],[677,"lua/lib/notify.lua",292],[679,"lua/lib/notify.lua",296],[685,"lua/lib/notify.lua",303],[688,"lua/batch/requeue.lua",21],[693,"lua/batch/requeue.lua",27],[703,"lua/batch/requeue.lua",38],[735,"lua/batch/requeue.lua",71],[738,"lua/batch/requeue.lua",75]],
+  map: [[1,"lua/batch/requeue.lua",1],[2,"lua/batch/requeue.lua",8],[3,"lua/batch/requeue.lua",13],[4,"lua/batch/requeue.lua",12],[5,"lua/batch/requeue.lua",11],[6,"lua/batch/requeue.lua",10],[7,"lua/batch/requeue.lua",9],[8,"lua/batch/requeue.lua",14],[9,"lua/lib/root.lua",2],[11,"lua/lib/root.lua",8],[12,"lua/lib/batch.lua",12],[13,"lua/lib/batch.lua",14],[34,"lua/lib/batch.lua",43],[35,"lua/lib/batch.lua",49],[36,"lua/lib/batch.lua",51],[37,"lua/lib/batch.lua",62],[49,"lua/lib/batch.lua",83],[65,"lua/lib/batch.lua",109],[68,"lua/lib/batch.lua",129],[76,"lua/lib/batch.lua",138],[94,"lua/lib/seen.lua",4],[97,"lua/lib/ring.lua",4],[98,"lua/lib/ring.lua",28],[105,"lua/lib/ring.lua",37],[109,"lua/lib/ready.lua",9],[110,"lua/lib/ready.lua",11],[111,"lua/lib/ready.lua",14],[125,"lua/lib/ready.lua",29],[130,"lua/lib/ready.lua",35],[142,"lua/lib/ready.lua",48],[145,"lua/lib/delayed.lua",3],[146,"lua/lib/delayed.lua",5],[147,"lua/lib/delayed.lua",7],[151,"lua/lib/delayed.lua",13],[154,"lua/lib/delayed.lua",17],[161,"lua/lib/delayed.lua",26],[168,"lua/lib/delayed.lua",37],[175,"lua/lib/outbox.lua",15],[179,"lua/lib/outbox.lua",20],[180,"lua/lib/outbox.lua",22],[181,"lua/lib/outbox.lua",24],[182,"lua/lib/outbox.lua",27],[183,"lua/lib/outbox.lua",29],[187,"lua/lib/outbox.lua",35],[199,"lua/lib/outbox.lua",49],[203,"lua/lib/outbox.lua",54],[213,"lua/lib/outbox.lua",66],[217,"lua/lib/outbox.lua",88],[246,"lua/lib/outbox.lua",131],[249,"lua/lib/limited.lua",14],[256,"lua/lib/limited.lua",29],[267,"lua/lib/limited.lua",42],[271,"lua/lib/limited.lua",125],[278,"lua/lib/notify.lua",19],[279,"lua/lib/notify.lua",22],[288,"lua/lib/notify.lua",34],[289,"lua/lib/notify.lua",36],[294,"lua/lib/notify.lua",43],[310,"lua/lib/notify.lua",60],[322,"lua/lib/notify.lua",74],[332,"lua/lib/notify.lua",85],[350,"lua/lib/notify.lua",105],[357,"lua/lib/notify.lua",115],[369,"lua/lib/notify.lua",130],[385,"lua/lib/notify.lua",148],[397,"lua/lib/notify.lua",161],[400,"lua/lib/notify.lua",166],[411,"lua/lib/notify.lua",179],[424,"lua/lib/notify.lua",193],[429,"lua/lib/notify.lua",199],[432,"lua/lib/notify.lua",204],[437,"lua/lib/notify.lua",211],[467,"lua/lib/notify.lua",243],[489,"lua/lib/notify.lua",267],[490,"lua/lib/notify.lua",269],[496,"lua/lib/notify.lua",276],[511,"lua/lib/notify.lua",292],[513,"lua/lib/notify.lua",296],[519,"lua/lib/notify.lua",303],[522,"lua/batch/requeue.lua",21],[527,"lua/batch/requeue.lua",27],[537,"lua/batch/requeue.lua",38],[569,"lua/batch/requeue.lua",71],[572,"lua/batch/requeue.lua",75]],
 });
 
 /** Runs the failed tasks of a failed or expired batch again, whatever their number: a new round, with an expiry of its own. See lua/batch/retry.lua. */
@@ -4390,67 +3277,10 @@ local function batch_visible(core, account)
   if not b or b.a ~= account or b.s == 'tray' or b.s == 'notes' or b.s == 'deleted' then return nil end
   return b
 end
-local function batch_live(b) return b.s == 'pending' or b.s == 'processing' or b.s == 'tray' or b.s == 'notes' end
-local function batch_waiting(b) return b.n - b.c - b.f - b.x - b.r end
 local ROUND_ATTEMPTS = 100
 local function attempts_first(b) return b.k * ROUND_ATTEMPTS end
-local function round_entry_stale(b, entry) return math.floor(entry.attempts / ROUND_ATTEMPTS) ~= b.k end
-local function task_waits(b, i, byte)
-  if byte == 'q' or byte == 'r' then return true end
-  return (byte == 'f' or byte == 'e') and b.o_from ~= nil and i >= b.o_from and i <= b.o_to
-end
-local function segment_bounds(b, i)
-  local g = b.g
-  if not g then return 0, b.n - 1 end
-  local lo, last = 0, #g / 4 - 1
-  local hi = last
-  while lo < hi do
-    local mid = math.ceil((lo + hi) / 2)
-    if struct.unpack('>I4', g, mid * 4 + 1) <= i then lo = mid else hi = mid - 1 end
-  end
-  local base = struct.unpack('>I4', g, lo * 4 + 1)
-  return base, lo < last and struct.unpack('>I4', g, lo * 4 + 5) - 1 or b.n - 1
-end
-local function segment_key(b, base) return b.key .. ':' .. string.format('%d', base) end
-local function segment_last(b)
-  if not b.g then return 0 end
-  return struct.unpack('>I4', b.g, #b.g - 3)
-end
-local function batch_end(b, now, keep_ms)
-  b.dirty = true
-  if b.n > b.c + b.f + b.x or b.s == 'notes' then return false end
-  if b.s == 'tray' then
-    b.deadline = math.max(now, b.t + 1000) + keep_ms
-    return true
-  end
-  if b.z or (b.h and batch_live(b)) then return false end
-  if b.s == 'pending' or b.s == 'processing' then
-    b.s = b.f > 0 and 'failed' or b.c > 0 and 'completed' or 'cancelled'
-  end
-  b.z = now
-  b.ended = true
-  b.deadline = now + keep_ms
-  return true
-end
-local function batch_stop(b, status, now, keep_ms)
-  local waiting = batch_waiting(b)
-  if status == 'expired' then b.f = b.f + waiting else b.x = b.x + waiting end
-  b.s = status
-  b.deadline = '' -- leaves the deadlines until its last running task has finished
-  batch_end(b, now, keep_ms)
-end
 local function list_key(b, status)
   return root .. 'a:' .. b.a .. ':b' .. (status and ':' .. status or '')
-end
-local function label_keys(account, labels)
-  local list = {}
-  for hash in string.gmatch(labels, '%w%w%w%w%w%w%w%w%w%w') do list[#list + 1] = root .. 'a:' .. account .. ':l:' .. hash end
-  return list
-end
-local function batch_ended(b, from, tasks, byte)
-  if not b.W or byte == 'r' then return end
-  b.told = b.told or {}
-  b.told[#b.told + 1] = byte .. from .. '+' .. tasks
 end
 local function batch_tell(b, now)
   local till, tasks_till, number = string.match(b.W, '^(%d+) (%d+) (%d+)$')
@@ -4478,17 +3308,6 @@ local function batch_save(now)
     end
   end
 end
-local function results_without(text, place)
-  local at, kept = 1, {}
-  while at <= #text do
-    local of, length = struct.unpack('>BI2', text, at)
-    if of ~= place then kept[#kept + 1] = string.sub(text, at, at + 2 + length) end
-    at = at + 3 + length
-  end
-  return table.concat(kept)
-end
-local function result_record(place, json) return struct.pack('>BI2', place, #json) .. json end
-local function result_field(local_index) return 'r' .. string.format('%.0f', math.floor(local_index / 16)) end
 local function round_begin(b, expiration_ms, now)
   b.k = b.k + 1
   b.s = b.c > 0 and 'processing' or 'pending'
@@ -4501,73 +3320,7 @@ local function round_write(b)
   call('HSET', b.key, 'k', b.k, 'e', b.e)
   call('HDEL', b.key, 'z', 'y')
 end
-local function round_undealt(b, entry) return b.o_from ~= nil and entry.from >= b.o_from and entry.from <= b.o_to end
-local dealt_batches, dealt_states, dealt_results = {}, {}, {}
-local function results_forget(b, base, first, last)
-  local key = segment_key(b, base)
-  local fields = dealt_results[key] or {}
-  dealt_results[key] = fields
-  for page = math.floor((first - base) / 16), math.floor((last - base) / 16) do
-    local from, to = math.max(0, first - base - page * 16), math.min(15, last - base - page * 16)
-    local field = result_field(page * 16)
-    if from == 0 and to == 15 then
-      fields[field] = ''
-    else
-      local text = fields[field] or call('HGET', key, field) or ''
-      for place = from, to do
-        if #text > 0 then text = results_without(text, place) end
-      end
-      fields[field] = text
-    end
-  end
-end
-local function round_stretches(states, states_from, from, to)
-  local stretches = {}
-  for first, after in string.gmatch(string.sub(states, from - states_from + 1, to - states_from + 1), '()[fqre]+()') do
-    stretches[#stretches + 1] = { from + first - 1, from + after - 2 }
-  end
-  return stretches
-end
-local function round_deal(b, base, first, last)
-  dealt_states[#dealt_states + 1] = { b.key .. ':s', first, string.rep('r', last - first + 1) }
-  results_forget(b, base, first, last)
-end
-local function round_reached(b, from)
-  dealt_batches[b] = true
-  if not from or from > b.o_to then b.o_from, b.o_to = nil, nil else b.o_from = from end
-end
-local function round_deals_write()
-  for _, mark in ipairs(dealt_states) do call('SETRANGE', mark[1], mark[2], mark[3]) end
-  for key, fields in pairs(dealt_results) do
-    for field, text in pairs(fields) do
-      if text == '' then call('HDEL', key, field) else call('HSET', key, field, text) end
-    end
-  end
-  for b in pairs(dealt_batches) do
-    if b.o_from then
-      call('HSET', b.key, 'o', string.format('%.0f,%.0f', b.o_from, b.o_to))
-    else
-      call('HDEL', b.key, 'o')
-    end
-  end
-end
 local rings, rings_by_key = {}, {}
-local function ring_read(key, window)
-  if rings_by_key[key] then return rings_by_key[key] end
-  local items = call('LRANGE', key, 0, window - 1)
-  local ring = { key = key, items = items, read = #items, head = 1, whole = #items < window or call('LLEN', key) == #items }
-  rings[#rings + 1] = ring
-  rings_by_key[key] = ring
-  return ring
-end
-local function ring_take(ring)
-  local item = ring.items[ring.head]
-  if item == nil or (ring.head > ring.read and not ring.whole) then return nil end
-  ring.head = ring.head + 1
-  return item
-end
-local function ring_put(ring, item) ring.items[#ring.items + 1] = item end
-local function ring_left(ring) return #ring.items - ring.head + 1 end
 local function ring_came_round(ring)
   if not ring.whole or #ring.items ~= 2 * ring.read or ring.head ~= ring.read + 1 then return false end
   for i = 1, ring.read do
@@ -4578,20 +3331,6 @@ end
 local function ring_taken(key)
   local ring = rings_by_key[key]
   return ring and not ring_came_round(ring) and math.min(ring.head - 1, ring.read) or 0
-end
-local function rings_put()
-  for _, ring in ipairs(rings) do
-    local from = ring_came_round(ring) and #ring.items + 1 or math.max(ring.head, ring.read + 1)
-    for i = from, #ring.items, 1000 do
-      call('RPUSH', ring.key, unpack(ring.items, i, math.min(i + 999, #ring.items)))
-    end
-  end
-end
-local function rings_trim()
-  for _, ring in ipairs(rings) do
-    local taken = ring_taken(ring.key)
-    if taken > 0 then call('LTRIM', ring.key, taken, -1) end
-  end
 end
 local plans, plans_made = {}, {}
 local depth = { f = 0, r = 0, n = 0 }
@@ -4629,33 +3368,8 @@ end
 local function entry_of(core, from, to, attempts, recoveries, timeout_s, due_ms, limit)
   return string.format('%s,%d,%d,%d,%d,%d,%d%s', core, from, to, attempts, recoveries, timeout_s, due_ms, limit or '')
 end
-local function entry_read(entry)
-  local core, from, to, attempts, recoveries, timeout_s, due_ms, limit =
-    string.match(entry, '^(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%d+)(.*)$')
-  return { core = core, from = tonumber(from), to = tonumber(to), attempts = tonumber(attempts),
-    recoveries = tonumber(recoveries), timeout_s = tonumber(timeout_s), due_ms = tonumber(due_ms), limit = limit }
-end
-local function member_of(core, from, to, attempt, recoveries, timeout_s, flow, limit)
-  return string.format('%s,%d,%d,%d,%d,%d,%s%s', core, from, to, attempt, recoveries, timeout_s, flow, limit)
-end
-local function member_read(member)
-  local core, from, to, attempt, recoveries, timeout_s, flow, limit =
-    string.match(member, '^(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%a:%w+:[%w*]+)(.*)$')
-  if not core then return nil end
-  return { core = core, from = tonumber(from), to = tonumber(to), attempt = tonumber(attempt), recoveries = tonumber(recoveries),
-    timeout_s = tonumber(timeout_s), flow = flow, limit = limit }
-end
-local function member_byte(ref) return ref.from == ref.to and '[pP]' or 'p' end
-local function flow_as(cls, flow) return string.byte(flow) == 110 and flow or cls .. string.sub(flow, 2) end
 local delays = {}
 local delayed_before = nil
-local function delayed_push(due_ms, flow, entry)
-  delays[#delays + 1] = due_ms
-  delays[#delays + 1] = flow .. '|' .. entry
-end
-local function enqueue(now, due_ms, flow, entry)
-  if due_ms > now then delayed_push(due_ms, flow, entry) else ready_push(flow, entry) end
-end
 local function queue_write()
   if #delays > 0 then
     delayed_before = tonumber(call('ZRANGE', root .. 'delayed', 0, 0, 'WITHSCORES')[2])
@@ -4720,7 +3434,7 @@ queue_write()
 ring_bell()
 idem_write(answer('retried', now_ms))
 return answer('retried', now_ms)`,
-  map: [[1,"lua/batch/retry.lua",1],[2,"lua/batch/retry.lua",7],[11,"lua/lib/root.lua",2],[13,"lua/lib/root.lua",8],[14,"lua/lib/batch.lua",12],[15,"lua/lib/batch.lua",14],[36,"lua/lib/batch.lua",37],[41,"lua/lib/batch.lua",43],[42,"lua/lib/batch.lua",45],[43,"lua/lib/batch.lua",49],[44,"lua/lib/batch.lua",51],[45,"lua/lib/batch.lua",53],[46,"lua/lib/batch.lua",56],[50,"lua/lib/batch.lua",62],[62,"lua/lib/batch.lua",75],[63,"lua/lib/batch.lua",77],[67,"lua/lib/batch.lua",83],[83,"lua/lib/batch.lua",101],[90,"lua/lib/batch.lua",109],[93,"lua/lib/batch.lua",114],[98,"lua/lib/batch.lua",121],[103,"lua/lib/batch.lua",129],[111,"lua/lib/batch.lua",138],[129,"lua/lib/results.lua",3],[138,"lua/lib/results.lua",13],[139,"lua/lib/results.lua",15],[140,"lua/lib/round.lua",9],[144,"lua/lib/round.lua",14],[148,"lua/lib/round.lua",19],[152,"lua/lib/round.lua",24],[153,"lua/lib/round.lua",27],[154,"lua/lib/round.lua",30],[172,"lua/lib/round.lua",50],[179,"lua/lib/round.lua",59],[183,"lua/lib/round.lua",65],[187,"lua/lib/round.lua",70],[202,"lua/lib/ring.lua",4],[203,"lua/lib/ring.lua",6],[211,"lua/lib/ring.lua",16],[217,"lua/lib/ring.lua",23],[218,"lua/lib/ring.lua",25],[219,"lua/lib/ring.lua",28],[226,"lua/lib/ring.lua",37],[230,"lua/lib/ring.lua",43],[238,"lua/lib/ring.lua",52],[244,"lua/lib/ready.lua",9],[245,"lua/lib/ready.lua",11],[246,"lua/lib/ready.lua",14],[260,"lua/lib/ready.lua",29],[265,"lua/lib/ready.lua",35],[277,"lua/lib/ready.lua",48],[280,"lua/lib/ready.lua",52],[286,"lua/lib/ready.lua",63],[289,"lua/lib/ready.lua",67],[296,"lua/lib/ready.lua",76],[297,"lua/lib/ready.lua",79],[298,"lua/lib/delayed.lua",3],[299,"lua/lib/delayed.lua",5],[300,"lua/lib/delayed.lua",7],[304,"lua/lib/delayed.lua",13],[307,"lua/lib/delayed.lua",17],[314,"lua/lib/delayed.lua",26],[321,"lua/lib/delayed.lua",37],[328,"lua/lib/idem.lua",6],[329,"lua/lib/idem.lua",8],[330,"lua/lib/idem.lua",10],[336,"lua/lib/operation.lua",4],[337,"lua/lib/operation.lua",6],[340,"lua/lib/operation.lua",11],[346,"lua/lib/operation.lua",18],[351,"lua/batch/retry.lua",23],[353,"lua/batch/retry.lua",26],[354,"lua/batch/retry.lua",28],[360,"lua/batch/retry.lua",35],[363,"lua/batch/retry.lua",39]],
+  map: [[1,"lua/batch/retry.lua",1],[2,"lua/batch/retry.lua",7],[11,"lua/lib/root.lua",2],[13,"lua/lib/root.lua",8],[14,"lua/lib/batch.lua",12],[15,"lua/lib/batch.lua",14],[36,"lua/lib/batch.lua",37],[41,"lua/lib/batch.lua",49],[42,"lua/lib/batch.lua",51],[43,"lua/lib/batch.lua",109],[46,"lua/lib/batch.lua",129],[54,"lua/lib/batch.lua",138],[72,"lua/lib/round.lua",9],[76,"lua/lib/round.lua",14],[80,"lua/lib/round.lua",19],[84,"lua/lib/ring.lua",4],[85,"lua/lib/ring.lua",28],[92,"lua/lib/ring.lua",37],[96,"lua/lib/ready.lua",9],[97,"lua/lib/ready.lua",11],[98,"lua/lib/ready.lua",14],[112,"lua/lib/ready.lua",29],[117,"lua/lib/ready.lua",35],[129,"lua/lib/ready.lua",48],[132,"lua/lib/delayed.lua",3],[133,"lua/lib/delayed.lua",5],[134,"lua/lib/delayed.lua",17],[141,"lua/lib/delayed.lua",26],[148,"lua/lib/delayed.lua",37],[155,"lua/lib/idem.lua",6],[156,"lua/lib/idem.lua",8],[157,"lua/lib/idem.lua",10],[163,"lua/lib/operation.lua",4],[164,"lua/lib/operation.lua",6],[167,"lua/lib/operation.lua",11],[173,"lua/lib/operation.lua",18],[178,"lua/batch/retry.lua",23],[180,"lua/batch/retry.lua",26],[181,"lua/batch/retry.lua",28],[187,"lua/batch/retry.lua",35],[190,"lua/batch/retry.lua",39]],
 });
 
 /** Writes down which tasks of a batch failed because it expired, a slice at a call: `e` in place of the bytes that say so See lua/batch/sweep.lua. */
@@ -4764,167 +3478,6 @@ local function batch_visible(core, account)
   if not b or b.a ~= account or b.s == 'tray' or b.s == 'notes' or b.s == 'deleted' then return nil end
   return b
 end
-local function batch_live(b) return b.s == 'pending' or b.s == 'processing' or b.s == 'tray' or b.s == 'notes' end
-local function batch_waiting(b) return b.n - b.c - b.f - b.x - b.r end
-local ROUND_ATTEMPTS = 100
-local function attempts_first(b) return b.k * ROUND_ATTEMPTS end
-local function round_entry_stale(b, entry) return math.floor(entry.attempts / ROUND_ATTEMPTS) ~= b.k end
-local function task_waits(b, i, byte)
-  if byte == 'q' or byte == 'r' then return true end
-  return (byte == 'f' or byte == 'e') and b.o_from ~= nil and i >= b.o_from and i <= b.o_to
-end
-local function segment_bounds(b, i)
-  local g = b.g
-  if not g then return 0, b.n - 1 end
-  local lo, last = 0, #g / 4 - 1
-  local hi = last
-  while lo < hi do
-    local mid = math.ceil((lo + hi) / 2)
-    if struct.unpack('>I4', g, mid * 4 + 1) <= i then lo = mid else hi = mid - 1 end
-  end
-  local base = struct.unpack('>I4', g, lo * 4 + 1)
-  return base, lo < last and struct.unpack('>I4', g, lo * 4 + 5) - 1 or b.n - 1
-end
-local function segment_key(b, base) return b.key .. ':' .. string.format('%d', base) end
-local function segment_last(b)
-  if not b.g then return 0 end
-  return struct.unpack('>I4', b.g, #b.g - 3)
-end
-local function batch_end(b, now, keep_ms)
-  b.dirty = true
-  if b.n > b.c + b.f + b.x or b.s == 'notes' then return false end
-  if b.s == 'tray' then
-    b.deadline = math.max(now, b.t + 1000) + keep_ms
-    return true
-  end
-  if b.z or (b.h and batch_live(b)) then return false end
-  if b.s == 'pending' or b.s == 'processing' then
-    b.s = b.f > 0 and 'failed' or b.c > 0 and 'completed' or 'cancelled'
-  end
-  b.z = now
-  b.ended = true
-  b.deadline = now + keep_ms
-  return true
-end
-local function batch_stop(b, status, now, keep_ms)
-  local waiting = batch_waiting(b)
-  if status == 'expired' then b.f = b.f + waiting else b.x = b.x + waiting end
-  b.s = status
-  b.deadline = '' -- leaves the deadlines until its last running task has finished
-  batch_end(b, now, keep_ms)
-end
-local function list_key(b, status)
-  return root .. 'a:' .. b.a .. ':b' .. (status and ':' .. status or '')
-end
-local function label_keys(account, labels)
-  local list = {}
-  for hash in string.gmatch(labels, '%w%w%w%w%w%w%w%w%w%w') do list[#list + 1] = root .. 'a:' .. account .. ':l:' .. hash end
-  return list
-end
-local function batch_ended(b, from, tasks, byte)
-  if not b.W or byte == 'r' then return end
-  b.told = b.told or {}
-  b.told[#b.told + 1] = byte .. from .. '+' .. tasks
-end
-local function batch_tell(b, now)
-  local till, tasks_till, number = string.match(b.W, '^(%d+) (%d+) (%d+)$')
-  if now >= tonumber(till) then return end
-  number = string.format('%d', number + 1)
-  call('HSET', b.key, 'W', till .. ' ' .. tasks_till .. ' ' .. number)
-  call('SPUBLISH', root .. 'progress:' .. b.core, string.format('%s %s %d %d %d %d %d %d %d ', number, b.s, b.n, b.c, b.f,
-    b.x, b.r, now, b.z or 0) .. (now < tonumber(tasks_till) and b.told and table.concat(b.told, ',') or ''))
-end
-local function batch_save(now)
-  for _, b in ipairs(batches_loaded) do
-    if b.dirty then
-      call('HSET', b.key, 's', b.s, 'n', b.n, 'c', b.c, 'f', b.f, 'x', b.x, 'r', b.r, 'v', b.v + 1, 'u', now)
-      if b.z then call('HSET', b.key, 'z', b.z) end
-      if b.s ~= b.s_was then
-        call('ZREM', list_key(b, b.s_was), b.core)
-        call('ZADD', list_key(b, b.s), b.t, b.core)
-      end
-      if b.deadline == '' then
-        call('ZREM', root .. 'deadlines', b.core)
-      elseif b.deadline then
-        call('ZADD', root .. 'deadlines', b.deadline, b.core)
-      end
-      if b.W then batch_tell(b, now) end
-    end
-  end
-end
-local function results_without(text, place)
-  local at, kept = 1, {}
-  while at <= #text do
-    local of, length = struct.unpack('>BI2', text, at)
-    if of ~= place then kept[#kept + 1] = string.sub(text, at, at + 2 + length) end
-    at = at + 3 + length
-  end
-  return table.concat(kept)
-end
-local function result_record(place, json) return struct.pack('>BI2', place, #json) .. json end
-local function result_field(local_index) return 'r' .. string.format('%.0f', math.floor(local_index / 16)) end
-local function round_begin(b, expiration_ms, now)
-  b.k = b.k + 1
-  b.s = b.c > 0 and 'processing' or 'pending'
-  b.z = nil
-  b.e = math.max(now, b.e - expiration_ms) + expiration_ms
-  b.deadline = b.e
-  b.dirty = true
-end
-local function round_write(b)
-  call('HSET', b.key, 'k', b.k, 'e', b.e)
-  call('HDEL', b.key, 'z', 'y')
-end
-local function round_undealt(b, entry) return b.o_from ~= nil and entry.from >= b.o_from and entry.from <= b.o_to end
-local dealt_batches, dealt_states, dealt_results = {}, {}, {}
-local function results_forget(b, base, first, last)
-  local key = segment_key(b, base)
-  local fields = dealt_results[key] or {}
-  dealt_results[key] = fields
-  for page = math.floor((first - base) / 16), math.floor((last - base) / 16) do
-    local from, to = math.max(0, first - base - page * 16), math.min(15, last - base - page * 16)
-    local field = result_field(page * 16)
-    if from == 0 and to == 15 then
-      fields[field] = ''
-    else
-      local text = fields[field] or call('HGET', key, field) or ''
-      for place = from, to do
-        if #text > 0 then text = results_without(text, place) end
-      end
-      fields[field] = text
-    end
-  end
-end
-local function round_stretches(states, states_from, from, to)
-  local stretches = {}
-  for first, after in string.gmatch(string.sub(states, from - states_from + 1, to - states_from + 1), '()[fqre]+()') do
-    stretches[#stretches + 1] = { from + first - 1, from + after - 2 }
-  end
-  return stretches
-end
-local function round_deal(b, base, first, last)
-  dealt_states[#dealt_states + 1] = { b.key .. ':s', first, string.rep('r', last - first + 1) }
-  results_forget(b, base, first, last)
-end
-local function round_reached(b, from)
-  dealt_batches[b] = true
-  if not from or from > b.o_to then b.o_from, b.o_to = nil, nil else b.o_from = from end
-end
-local function round_deals_write()
-  for _, mark in ipairs(dealt_states) do call('SETRANGE', mark[1], mark[2], mark[3]) end
-  for key, fields in pairs(dealt_results) do
-    for field, text in pairs(fields) do
-      if text == '' then call('HDEL', key, field) else call('HSET', key, field, text) end
-    end
-  end
-  for b in pairs(dealt_batches) do
-    if b.o_from then
-      call('HSET', b.key, 'o', string.format('%.0f,%.0f', b.o_from, b.o_to))
-    else
-      call('HDEL', b.key, 'o')
-    end
-  end
-end
 local b = batch_visible(core, account)
 if not b or b.s ~= 'expired' or not b.z then return 0 end
 local from = tonumber(call('HGET', b.key, 'y') or '0')
@@ -4941,7 +3494,7 @@ call('HSET', b.key, 'y', to + 1)
 if to + 1 < b.n then return 1 end
 if b.o_from then call('HDEL', b.key, 'o') end
 return 0`,
-  map: [[1,"lua/batch/sweep.lua",1],[2,"lua/batch/sweep.lua",8],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/batch.lua",12],[10,"lua/lib/batch.lua",14],[31,"lua/lib/batch.lua",37],[36,"lua/lib/batch.lua",43],[37,"lua/lib/batch.lua",45],[38,"lua/lib/batch.lua",49],[39,"lua/lib/batch.lua",51],[40,"lua/lib/batch.lua",53],[41,"lua/lib/batch.lua",56],[45,"lua/lib/batch.lua",62],[57,"lua/lib/batch.lua",75],[58,"lua/lib/batch.lua",77],[62,"lua/lib/batch.lua",83],[78,"lua/lib/batch.lua",101],[85,"lua/lib/batch.lua",109],[88,"lua/lib/batch.lua",114],[93,"lua/lib/batch.lua",121],[98,"lua/lib/batch.lua",129],[106,"lua/lib/batch.lua",138],[124,"lua/lib/results.lua",3],[133,"lua/lib/results.lua",13],[134,"lua/lib/results.lua",15],[135,"lua/lib/round.lua",9],[139,"lua/lib/round.lua",14],[143,"lua/lib/round.lua",19],[147,"lua/lib/round.lua",24],[148,"lua/lib/round.lua",27],[149,"lua/lib/round.lua",30],[167,"lua/lib/round.lua",50],[174,"lua/lib/round.lua",59],[178,"lua/lib/round.lua",65],[182,"lua/lib/round.lua",70],[197,"lua/batch/sweep.lua",16],[208,"lua/batch/sweep.lua",28]],
+  map: [[1,"lua/batch/sweep.lua",1],[2,"lua/batch/sweep.lua",8],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/batch.lua",12],[10,"lua/lib/batch.lua",14],[31,"lua/lib/batch.lua",37],[36,"lua/batch/sweep.lua",16],[47,"lua/batch/sweep.lua",28]],
 });
 
 /** Claims an idempotency key for work on a resource that exists, or tells what it was claimed for. See lua/idem/begin.lua. */
@@ -5047,7 +3600,6 @@ local LANE_KEYS = { '', ':q', ':e', ':first', ':until', ':n', ':dropped', ':use'
 local LANE_TEXTS = { account = true, name = true, kind = true, form = true, cooldown = true }
 local LANE_STATE = { 't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem', 'lag', 'lost' }
 local lanes_loaded, lanes_by_core = {}, {}
-local lane_bell = false
 local machines = {}
 do
   local function aligned_us(lane) return lane.interval_s * 1000000 end
@@ -5403,49 +3955,7 @@ do
   }
 end
 local TALLIES = { { 's', 1000000, 61 }, { 'm', 60000000, 61 }, { 'd', 86400000000, 31 } }
-local function tally_text(number) return string.format('%.0f', number) end
-local function tally(lane, at_us, granted, throttled, expired)
-  for _, unit in ipairs(TALLIES) do
-    local stamp = math.floor(at_us / unit[2])
-    local field = unit[1] .. tally_text(stamp % unit[3])
-    local slot = lane.tallies[field]
-    if not slot or slot.stamp < stamp then
-      slot = { stamp = stamp, granted = 0, throttled = 0, expired = 0, unit = unit[1] }
-      lane.tallies[field] = slot
-    end
-    if slot.stamp == stamp then
-      slot.granted, slot.throttled, slot.expired = slot.granted + granted, slot.throttled + throttled, slot.expired + expired
-    end
-  end
-end
-local function tally_plan(lane)
-  tally(lane, lane.now, 0, 0, 0)
-  lane.tally_fields = {}
-  for field, slot in pairs(lane.tallies) do
-    local stamp, granted, throttled, rest, most = nil, 0, 0, 0, 0
-    local text = call('HGET', lane.key .. ':use', field)
-    if text then stamp, granted, throttled, rest = string.match(text, '^(%d+) (%d+) (%d+) ?(%d*)') end
-    stamp = tonumber(stamp or '-1')
-    if stamp < slot.stamp then granted, throttled, rest = 0, 0, 0 end
-    if stamp <= slot.stamp then
-      granted = math.max(0, granted + slot.granted)
-      local value = tally_text(slot.stamp) .. ' ' .. tally_text(granted) .. ' ' .. tally_text(throttled + slot.throttled)
-      if slot.unit == 'm' then
-        most = math.max(tonumber(rest), slot.stamp == math.floor(lane.now / 60000000) and lane.queued_max or 0)
-        value = value .. ' ' .. tally_text(most) .. ' ' .. tally_text(lane.waiting)
-      elseif slot.unit == 'd' then
-        value = value .. ' ' .. tally_text(rest + slot.expired)
-      end
-      lane.tally_fields[#lane.tally_fields + 1] = field
-      lane.tally_fields[#lane.tally_fields + 1] = value
-    end
-  end
-end
-local function tally_write(lane)
-  call('HSET', lane.key .. ':use', unpack(lane.tally_fields, 1, #lane.tally_fields))
-end
 local function lane_text(number) return string.format('%.0f', number) end
-local function lane_limited(lane) return lane.account and not lane.deleted end
 local function lane_load(core, now_us)
   local lane = lanes_by_core[core]
   if lane then return lane end
@@ -5475,227 +3985,7 @@ local function lane_load(core, now_us)
   lanes_loaded[#lanes_loaded + 1] = lane
   return lane
 end
-local function lane_closed_until(lane)
-  local at = math.max(lane.pause or 0, lane.cool or 0)
-  return at > lane.v and at or nil
-end
-local function lane_settle(lane)
-  local machine = lane_limited(lane) and machines[lane.form]
-  lane.machine = machine
-  if not lane.settled and machine then machine.settle(lane) end
-  if not machine then lane.free = math.huge end
-  lane.settled = true
-  return lane
-end
-local function lane_read(text)
-  local flow, core, from, to, attempts, recoveries, timeout_s, due_ms, kind, cost, first_ms, valid_ms =
-    string.match(text, '^([^|]+)|(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%d+);%w+,(%a)!?,(%d+),(%d+),(%d+)')
-  return { flow = flow, core = core, from = tonumber(from), to = tonumber(to), attempts = attempts, recoveries = recoveries,
-    timeout_s = timeout_s, due_ms = due_ms, kind = kind, cost = tonumber(cost), first_ms = tonumber(first_ms),
-    valid_ms = tonumber(valid_ms) }
-end
-local function lane_entry_text(lane, range, from, to, kind, cost)
-  return string.format('%s|%s,%.0f,%.0f,%s,%s,%s,%s;%s,%s,%.0f,%.0f,%.0f', range.flow, range.core, from, to, range.attempts,
-    range.recoveries, range.timeout_s, range.due_ms, lane.core, kind, cost, range.first_ms, range.valid_ms)
-end
-local function lane_key(range) return range.core .. ',' .. lane_text(range.to) .. ',' .. range.attempts end
-local function lane_entry_read(key, text)
-  local arrived, place, entry = string.match(text, '^(%d+) (%d+) (.*)$')
-  local range = lane_read(entry)
-  range.key, range.arrived, range.place = key, tonumber(arrived), tonumber(place)
-  return range
-end
-local function lane_entry(lane, key)
-  local range = lane.entries[key]
-  if range ~= nil then return range end
-  local text = call('HGET', lane.key .. ':e', key)
-  return text and lane_entry_read(key, text)
-end
-local function lane_plan(lane, key, range)
-  if lane.entries[key] == nil then lane.changed[#lane.changed + 1] = key end
-  lane.entries[key] = range
-end
-local function lane_batch(lane, core)
-  local batch = lane.batches[core]
-  if batch then return batch end
-  local place, tasks = string.match(call('HGET', lane.key .. ':dropped', core) or '', '^(%d+) (%d+)$')
-  batch = { waiting = tonumber(call('HGET', lane.key .. ':n', core) or '0'), over = tonumber(place or '0'), over_tasks = tonumber(tasks or '0') }
-  lane.batches[core] = batch
-  return batch
-end
-local function lane_is_dropped(batch, range) return range.place + range.from < batch.over end
-local function lane_count(lane, range, tasks)
-  local batch = lane_batch(lane, range.core)
-  if lane_is_dropped(batch, range) then
-    batch.over_tasks = batch.over_tasks + tasks
-    return
-  end
-  batch.waiting = batch.waiting + tasks
-  lane.waiting = lane.waiting + tasks
-  if lane.waiting > lane.queued_max then lane.queued_max = lane.waiting end
-  if range.place + range.from >= lane.seen then lane.fresh = lane.fresh + tasks end
-end
-local function lane_wake(lane, at_us)
-  if not lane.wake or at_us < lane.wake then lane.wake = at_us end
-end
-local function lane_invalid_at(lane, range)
-  if range.valid_ms > 0 then return range.valid_ms * 1000 end
-  return lane_limited(lane) and lane.valid_s and range.first_ms * 1000 + lane.valid_s * 1000000 or math.huge
-end
-local function lane_add(lane, range)
-  if lane.waiting == 0 then lane_wake(lane, lane.now) end
-  local invalid_at = lane_invalid_at(lane, range)
-  if invalid_at < math.huge then lane_wake(lane, invalid_at) end
-  lane_plan(lane, range.key, range)
-  lane_count(lane, range, range.to - range.from + 1)
-end
-local function lane_queue(lane, range)
-  range.key = lane_key(range)
-  if lane_entry(lane, range.key) then return end
-  range.place = lane.seq - range.from
-  local tasks = range.to - range.from + 1
-  lane.seq = lane.seq + tasks
-  range.arrived = lane.active
-  if lane.waiting > 0 and lane.fresh == 0 then
-    lane.seen = lane.seq
-    tally(lane, lane.now, 0, tasks, 0)
-  end
-  lane_add(lane, range)
-end
-local function lane_return(lane, range, place)
-  range.key, range.place, range.arrived = lane_key(range), place, lane.active
-  if lane_is_dropped(lane_batch(lane, range.core), range) then return end
-  local held = lane_entry(lane, range.key)
-  if held then
-    if held.from <= range.from then return end
-    lane_count(lane, held, held.from - held.to - 1)
-    range.place, range.arrived = math.min(place, held.place), math.min(range.arrived, held.arrived)
-    return lane_add(lane, range)
-  end
-  local behind = call('ZRANGEBYSCORE', lane.key .. ':q', lane_text(place + range.from), '+inf', 'LIMIT', 0, 1)[1]
-  local text = behind and call('HGET', lane.key .. ':e', behind)
-  if text then range.arrived = math.min(range.arrived, lane_entry_read(behind, text).arrived) end
-  lane_add(lane, range)
-  lane_wake(lane, lane.now)
-end
-local function lane_take(lane, range, tasks)
-  lane_count(lane, range, -tasks)
-  if range.from + tasks > range.to then
-    lane_plan(lane, range.key, false)
-    local index = range.valid_ms > 0 and lane.gone_until or lane.gone_first
-    index[#index + 1] = range.key
-    return true
-  end
-  range.from = range.from + tasks
-  lane_plan(lane, range.key, range)
-  return false
-end
-local function lane_drop(lane, core)
-  local batch = lane_batch(lane, core)
-  if batch.waiting == 0 then return end
-  batch.over, batch.over_tasks = lane.seq, batch.over_tasks + batch.waiting
-  lane.waiting = lane.waiting - batch.waiting
-  batch.waiting = 0
-  lane_wake(lane, lane.now)
-end
-local function lane_eased(lane)
-  if lane.waiting > 0 and lane.free > 0 then lane_wake(lane, lane.now) end
-end
-local function lane_give(lane, units, tasks, granted_ms, core, from, to)
-  if lane.machine and (lane.machine.done or granted_ms * 1000 >= (lane.since or 0)) then lane.machine.give(lane, units, granted_ms, core, from, to) end
-  tally(lane, granted_ms * 1000, -tasks, 0, 0)
-  lane_eased(lane)
-end
-local function lane_lags(lane, late_ms)
-  local lag = lane.lag or 0
-  lane.lag = math.floor(lag + (math.max(0, late_ms) - lag) / 8)
-end
-local function lane_plan()
-  for _, lane in ipairs(lanes_loaded) do tally_plan(lane) end
-end
-local function lane_sliced(command, key, list)
-  for i = 1, #list, 1000 do call(command, key, unpack(list, i, math.min(i + 999, #list))) end
-end
-local function lane_write_entries(lane)
-  local gone, places, texts, first, valid = {}, {}, {}, {}, {}
-  local function add(list, a, b)
-    list[#list + 1] = a
-    list[#list + 1] = b
-  end
-  for _, key in ipairs(lane.changed) do
-    local range = lane.entries[key]
-    if range then
-      add(places, lane_text(range.place + range.from), key)
-      add(texts, key, lane_text(range.arrived) .. ' ' .. lane_text(range.place) .. ' '
-        .. lane_entry_text(lane, range, range.from, range.to, range.kind, range.cost))
-      if range.valid_ms > 0 then add(valid, range.valid_ms, key) else add(first, range.first_ms, key) end
-    else
-      gone[#gone + 1] = key
-    end
-  end
-  lane_sliced('ZREM', lane.key .. ':q', gone)
-  lane_sliced('ZREM', lane.key .. ':first', lane.gone_first)
-  lane_sliced('ZREM', lane.key .. ':until', lane.gone_until)
-  lane_sliced('HDEL', lane.key .. ':e', gone)
-  lane_sliced('ZADD', lane.key .. ':q', places)
-  lane_sliced('HSET', lane.key .. ':e', texts)
-  lane_sliced('ZADD', lane.key .. ':first', first)
-  lane_sliced('ZADD', lane.key .. ':until', valid)
-  for core, batch in pairs(lane.batches) do
-    if batch.waiting > 0 then call('HSET', lane.key .. ':n', core, batch.waiting) else call('HDEL', lane.key .. ':n', core) end
-    if batch.over_tasks > 0 then
-      call('HSET', lane.key .. ':dropped', core, lane_text(batch.over) .. ' ' .. lane_text(batch.over_tasks))
-    else
-      call('HDEL', lane.key .. ':dropped', core)
-    end
-  end
-end
-local function lane_score(at_us) return string.format('%.3f', at_us / 1000) end
-local function lane_forget(lane)
-  for _, name in ipairs(LANE_KEYS) do call('UNLINK', lane.key .. name) end
-  call('ZREM', root .. 'lanes', lane.core)
-end
-local function lane_write_waiting(lane)
-  local more = lane.waiting - lane.waiting_before
-  if more == 0 then return end
-  local field = 'limited:' .. (lane.kind or '')
-  if call('HINCRBY', meta, field, more) < 0 then call('HSET', meta, field, 0) end
-end
-local function lane_write()
-  for _, lane in ipairs(lanes_loaded) do
-    lane_write_entries(lane)
-    if lane.told then lane.lost = lane.lost and 0
-    elseif (lane.reclaimed or 0) > 0 then lane.lost = (lane.lost or 0) + lane.reclaimed end
-    local fields = {}
-    for _, field in ipairs(LANE_STATE) do
-      if lane[field] then
-        fields[#fields + 1] = field
-        fields[#fields + 1] = lane_text(lane[field])
-      end
-    end
-    call('HSET', lane.key, unpack(fields, 1, #fields))
-    lane_write_waiting(lane)
-    if lane.machine and lane.machine.write then lane.machine.write(lane) end
-    tally_write(lane)
-    if lane.next == false then
-      call('ZREM', root .. 'lanes', lane.core)
-    elseif lane.next then
-      call('ZADD', root .. 'lanes', lane_score(lane.next), lane.core)
-    elseif lane.wake then
-      local at_once = lane.wake <= lane.now
-      call('ZADD', root .. 'lanes', 'LT', lane_score(at_once and lane.real or lane.wake), lane.core)
-      lane_bell = lane_bell or at_once
-    end
-    if not lane.account and call('EXISTS', lane.key .. ':q') == 0 then lane_forget(lane) end
-  end
-  if lane_bell then call('SPUBLISH', root .. 'bell', 'l') end
-end
 local RECORD_FIELDS = { 'account', 'name', 'type', 'config', 'description', 'queue_s', 'valid_s', 'cooldown', 'created', 'updated', 'deleted' }
-local function record_lane(core, account, now_us)
-  local lane = lane_load(core, now_us)
-  if lane.account ~= account or lane.deleted then return nil end
-  return lane_settle(lane)
-end
 local function record_reply(lane)
   local reply = call('HMGET', lane.key, unpack(RECORD_FIELDS, 1, #RECORD_FIELDS))
   for i = 1, #RECORD_FIELDS do reply[i] = reply[i] or '' end
@@ -5708,7 +3998,7 @@ if lane.account then return lane.account == account and record_reply(lane) or {}
 local now_ms = lane_text(math.floor(now_us / 1000))
 call('HSET', lane.key, 'account', account, 'created', now_ms, 'updated', now_ms, unpack(fields, 1, #fields))
 return record_reply(lane)`,
-  map: [[1,"lua/limiter/create.lua",1],[2,"lua/limiter/create.lua",3],[3,"lua/limiter/create.lua",6],[4,"lua/limiter/create.lua",5],[5,"lua/limiter/create.lua",4],[6,"lua/limiter/create.lua",7],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/lane.lua",34],[18,"lua/lib/lane.lua",57],[19,"lua/lib/limiter/aligned.lua",2],[21,"lua/lib/limiter/aligned.lua",5],[25,"lua/lib/limiter/aligned.lua",10],[34,"lua/lib/limiter/aligned.lua",20],[35,"lua/lib/limiter/aligned.lua",22],[46,"lua/lib/limiter/aligned.lua",34],[52,"lua/lib/limiter/level.lua",9],[56,"lua/lib/limiter/level.lua",14],[57,"lua/lib/limiter/level.lua",17],[62,"lua/lib/limiter/level.lua",23],[68,"lua/lib/limiter/level.lua",31],[69,"lua/lib/limiter/level.lua",33],[80,"lua/lib/limiter/level.lua",45],[88,"lua/lib/limiter/level.lua",55],[104,"lua/lib/limiter/level.lua",72],[123,"lua/lib/limiter/level.lua",92],[130,"lua/lib/limiter/level.lua",100],[189,"lua/lib/limiter/slots.lua",4],[191,"lua/lib/limiter/slots.lua",7],[192,"lua/lib/limiter/slots.lua",9],[193,"lua/lib/limiter/slots.lua",12],[208,"lua/lib/limiter/slots.lua",28],[218,"lua/lib/limiter/slots.lua",39],[223,"lua/lib/limiter/slots.lua",45],[247,"lua/lib/limiter/window.lua",4],[249,"lua/lib/limiter/window.lua",7],[250,"lua/lib/limiter/window.lua",9],[251,"lua/lib/limiter/window.lua",12],[255,"lua/lib/limiter/window.lua",17],[259,"lua/lib/limiter/window.lua",23],[269,"lua/lib/limiter/window.lua",35],[278,"lua/lib/limiter/window.lua",45],[284,"lua/lib/limiter/window.lua",53],[295,"lua/lib/limiter/window.lua",66],[304,"lua/lib/limiter/window.lua",76],[338,"lua/lib/limiter/window.lua",112],[372,"lua/lib/tally.lua",6],[373,"lua/lib/tally.lua",8],[374,"lua/lib/tally.lua",11],[388,"lua/lib/tally.lua",27],[411,"lua/lib/tally.lua",51],[414,"lua/lib/lane.lua",61],[415,"lua/lib/lane.lua",63],[416,"lua/lib/lane.lua",66],[430,"lua/lib/lane.lua",81],[431,"lua/lib/lane.lua",83],[445,"lua/lib/lane.lua",99],[449,"lua/lib/lane.lua",104],[457,"lua/lib/lane.lua",113],[464,"lua/lib/lane.lua",122],[468,"lua/lib/lane.lua",128],[469,"lua/lib/lane.lua",131],[475,"lua/lib/lane.lua",139],[481,"lua/lib/lane.lua",146],[485,"lua/lib/lane.lua",152],[493,"lua/lib/lane.lua",161],[494,"lua/lib/lane.lua",164],[505,"lua/lib/lane.lua",177],[508,"lua/lib/lane.lua",182],[512,"lua/lib/lane.lua",187],[519,"lua/lib/lane.lua",196],[526,"lua/lib/lane.lua",204],[532,"lua/lib/lane.lua",213],[537,"lua/lib/lane.lua",219],[546,"lua/lib/lane.lua",229],[548,"lua/lib/lane.lua",233],[560,"lua/lib/lane.lua",247],[568,"lua/lib/lane.lua",257],[571,"lua/lib/lane.lua",263],[576,"lua/lib/lane.lua",270],[580,"lua/lib/lane.lua",275],[583,"lua/lib/lane.lua",279],[586,"lua/lib/lane.lua",283],[620,"lua/lib/lane.lua",318],[621,"lua/lib/lane.lua",321],[625,"lua/lib/lane.lua",327],[631,"lua/lib/lane.lua",334],[634,"lua/lib/lane.lua",338],[656,"lua/lib/lane.lua",361],[660,"lua/lib/record.lua",6],[661,"lua/lib/record.lua",9],[666,"lua/lib/record.lua",16],[673,"lua/limiter/create.lua",12],[675,"lua/limiter/create.lua",15]],
+  map: [[1,"lua/limiter/create.lua",1],[2,"lua/limiter/create.lua",3],[3,"lua/limiter/create.lua",6],[4,"lua/limiter/create.lua",5],[5,"lua/limiter/create.lua",4],[6,"lua/limiter/create.lua",7],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/lane.lua",34],[17,"lua/lib/lane.lua",57],[18,"lua/lib/limiter/aligned.lua",2],[20,"lua/lib/limiter/aligned.lua",5],[24,"lua/lib/limiter/aligned.lua",10],[33,"lua/lib/limiter/aligned.lua",20],[34,"lua/lib/limiter/aligned.lua",22],[45,"lua/lib/limiter/aligned.lua",34],[51,"lua/lib/limiter/level.lua",9],[55,"lua/lib/limiter/level.lua",14],[56,"lua/lib/limiter/level.lua",17],[61,"lua/lib/limiter/level.lua",23],[67,"lua/lib/limiter/level.lua",31],[68,"lua/lib/limiter/level.lua",33],[79,"lua/lib/limiter/level.lua",45],[87,"lua/lib/limiter/level.lua",55],[103,"lua/lib/limiter/level.lua",72],[122,"lua/lib/limiter/level.lua",92],[129,"lua/lib/limiter/level.lua",100],[188,"lua/lib/limiter/slots.lua",4],[190,"lua/lib/limiter/slots.lua",7],[191,"lua/lib/limiter/slots.lua",9],[192,"lua/lib/limiter/slots.lua",12],[207,"lua/lib/limiter/slots.lua",28],[217,"lua/lib/limiter/slots.lua",39],[222,"lua/lib/limiter/slots.lua",45],[246,"lua/lib/limiter/window.lua",4],[248,"lua/lib/limiter/window.lua",7],[249,"lua/lib/limiter/window.lua",9],[250,"lua/lib/limiter/window.lua",12],[254,"lua/lib/limiter/window.lua",17],[258,"lua/lib/limiter/window.lua",23],[268,"lua/lib/limiter/window.lua",35],[277,"lua/lib/limiter/window.lua",45],[283,"lua/lib/limiter/window.lua",53],[294,"lua/lib/limiter/window.lua",66],[303,"lua/lib/limiter/window.lua",76],[337,"lua/lib/limiter/window.lua",112],[371,"lua/lib/tally.lua",6],[372,"lua/lib/lane.lua",61],[373,"lua/lib/lane.lua",66],[387,"lua/lib/lane.lua",81],[388,"lua/lib/lane.lua",83],[402,"lua/lib/record.lua",6],[403,"lua/lib/record.lua",16],[410,"lua/limiter/create.lua",12],[412,"lua/limiter/create.lua",15]],
 });
 
 /** Deletes a limiter: what waits starts at once, unlimited; its counts stay for 30 days. See lua/limiter/delete.lua. */
@@ -6160,10 +4450,6 @@ local function lane_load(core, now_us)
   lanes_loaded[#lanes_loaded + 1] = lane
   return lane
 end
-local function lane_closed_until(lane)
-  local at = math.max(lane.pause or 0, lane.cool or 0)
-  return at > lane.v and at or nil
-end
 local function lane_settle(lane)
   local machine = lane_limited(lane) and machines[lane.form]
   lane.machine = machine
@@ -6172,128 +4458,16 @@ local function lane_settle(lane)
   lane.settled = true
   return lane
 end
-local function lane_read(text)
-  local flow, core, from, to, attempts, recoveries, timeout_s, due_ms, kind, cost, first_ms, valid_ms =
-    string.match(text, '^([^|]+)|(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%d+);%w+,(%a)!?,(%d+),(%d+),(%d+)')
-  return { flow = flow, core = core, from = tonumber(from), to = tonumber(to), attempts = attempts, recoveries = recoveries,
-    timeout_s = timeout_s, due_ms = due_ms, kind = kind, cost = tonumber(cost), first_ms = tonumber(first_ms),
-    valid_ms = tonumber(valid_ms) }
-end
 local function lane_entry_text(lane, range, from, to, kind, cost)
   return string.format('%s|%s,%.0f,%.0f,%s,%s,%s,%s;%s,%s,%.0f,%.0f,%.0f', range.flow, range.core, from, to, range.attempts,
     range.recoveries, range.timeout_s, range.due_ms, lane.core, kind, cost, range.first_ms, range.valid_ms)
-end
-local function lane_key(range) return range.core .. ',' .. lane_text(range.to) .. ',' .. range.attempts end
-local function lane_entry_read(key, text)
-  local arrived, place, entry = string.match(text, '^(%d+) (%d+) (.*)$')
-  local range = lane_read(entry)
-  range.key, range.arrived, range.place = key, tonumber(arrived), tonumber(place)
-  return range
-end
-local function lane_entry(lane, key)
-  local range = lane.entries[key]
-  if range ~= nil then return range end
-  local text = call('HGET', lane.key .. ':e', key)
-  return text and lane_entry_read(key, text)
 end
 local function lane_plan(lane, key, range)
   if lane.entries[key] == nil then lane.changed[#lane.changed + 1] = key end
   lane.entries[key] = range
 end
-local function lane_batch(lane, core)
-  local batch = lane.batches[core]
-  if batch then return batch end
-  local place, tasks = string.match(call('HGET', lane.key .. ':dropped', core) or '', '^(%d+) (%d+)$')
-  batch = { waiting = tonumber(call('HGET', lane.key .. ':n', core) or '0'), over = tonumber(place or '0'), over_tasks = tonumber(tasks or '0') }
-  lane.batches[core] = batch
-  return batch
-end
-local function lane_is_dropped(batch, range) return range.place + range.from < batch.over end
-local function lane_count(lane, range, tasks)
-  local batch = lane_batch(lane, range.core)
-  if lane_is_dropped(batch, range) then
-    batch.over_tasks = batch.over_tasks + tasks
-    return
-  end
-  batch.waiting = batch.waiting + tasks
-  lane.waiting = lane.waiting + tasks
-  if lane.waiting > lane.queued_max then lane.queued_max = lane.waiting end
-  if range.place + range.from >= lane.seen then lane.fresh = lane.fresh + tasks end
-end
 local function lane_wake(lane, at_us)
   if not lane.wake or at_us < lane.wake then lane.wake = at_us end
-end
-local function lane_invalid_at(lane, range)
-  if range.valid_ms > 0 then return range.valid_ms * 1000 end
-  return lane_limited(lane) and lane.valid_s and range.first_ms * 1000 + lane.valid_s * 1000000 or math.huge
-end
-local function lane_add(lane, range)
-  if lane.waiting == 0 then lane_wake(lane, lane.now) end
-  local invalid_at = lane_invalid_at(lane, range)
-  if invalid_at < math.huge then lane_wake(lane, invalid_at) end
-  lane_plan(lane, range.key, range)
-  lane_count(lane, range, range.to - range.from + 1)
-end
-local function lane_queue(lane, range)
-  range.key = lane_key(range)
-  if lane_entry(lane, range.key) then return end
-  range.place = lane.seq - range.from
-  local tasks = range.to - range.from + 1
-  lane.seq = lane.seq + tasks
-  range.arrived = lane.active
-  if lane.waiting > 0 and lane.fresh == 0 then
-    lane.seen = lane.seq
-    tally(lane, lane.now, 0, tasks, 0)
-  end
-  lane_add(lane, range)
-end
-local function lane_return(lane, range, place)
-  range.key, range.place, range.arrived = lane_key(range), place, lane.active
-  if lane_is_dropped(lane_batch(lane, range.core), range) then return end
-  local held = lane_entry(lane, range.key)
-  if held then
-    if held.from <= range.from then return end
-    lane_count(lane, held, held.from - held.to - 1)
-    range.place, range.arrived = math.min(place, held.place), math.min(range.arrived, held.arrived)
-    return lane_add(lane, range)
-  end
-  local behind = call('ZRANGEBYSCORE', lane.key .. ':q', lane_text(place + range.from), '+inf', 'LIMIT', 0, 1)[1]
-  local text = behind and call('HGET', lane.key .. ':e', behind)
-  if text then range.arrived = math.min(range.arrived, lane_entry_read(behind, text).arrived) end
-  lane_add(lane, range)
-  lane_wake(lane, lane.now)
-end
-local function lane_take(lane, range, tasks)
-  lane_count(lane, range, -tasks)
-  if range.from + tasks > range.to then
-    lane_plan(lane, range.key, false)
-    local index = range.valid_ms > 0 and lane.gone_until or lane.gone_first
-    index[#index + 1] = range.key
-    return true
-  end
-  range.from = range.from + tasks
-  lane_plan(lane, range.key, range)
-  return false
-end
-local function lane_drop(lane, core)
-  local batch = lane_batch(lane, core)
-  if batch.waiting == 0 then return end
-  batch.over, batch.over_tasks = lane.seq, batch.over_tasks + batch.waiting
-  lane.waiting = lane.waiting - batch.waiting
-  batch.waiting = 0
-  lane_wake(lane, lane.now)
-end
-local function lane_eased(lane)
-  if lane.waiting > 0 and lane.free > 0 then lane_wake(lane, lane.now) end
-end
-local function lane_give(lane, units, tasks, granted_ms, core, from, to)
-  if lane.machine and (lane.machine.done or granted_ms * 1000 >= (lane.since or 0)) then lane.machine.give(lane, units, granted_ms, core, from, to) end
-  tally(lane, granted_ms * 1000, -tasks, 0, 0)
-  lane_eased(lane)
-end
-local function lane_lags(lane, late_ms)
-  local lag = lane.lag or 0
-  lane.lag = math.floor(lag + (math.max(0, late_ms) - lag) / 8)
 end
 local function lane_plan()
   for _, lane in ipairs(lanes_loaded) do tally_plan(lane) end
@@ -6395,7 +4569,7 @@ lane_plan()
 call('HSET', lane.key, 'deleted', lane_text(math.floor(now_us / 1000)))
 lane_write()
 return record_reply(lane)`,
-  map: [[1,"lua/limiter/delete.lua",1],[2,"lua/limiter/delete.lua",4],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/lane.lua",34],[17,"lua/lib/lane.lua",57],[18,"lua/lib/limiter/aligned.lua",2],[20,"lua/lib/limiter/aligned.lua",5],[24,"lua/lib/limiter/aligned.lua",10],[33,"lua/lib/limiter/aligned.lua",20],[34,"lua/lib/limiter/aligned.lua",22],[45,"lua/lib/limiter/aligned.lua",34],[51,"lua/lib/limiter/level.lua",9],[55,"lua/lib/limiter/level.lua",14],[56,"lua/lib/limiter/level.lua",17],[61,"lua/lib/limiter/level.lua",23],[67,"lua/lib/limiter/level.lua",31],[68,"lua/lib/limiter/level.lua",33],[79,"lua/lib/limiter/level.lua",45],[87,"lua/lib/limiter/level.lua",55],[103,"lua/lib/limiter/level.lua",72],[122,"lua/lib/limiter/level.lua",92],[129,"lua/lib/limiter/level.lua",100],[188,"lua/lib/limiter/slots.lua",4],[190,"lua/lib/limiter/slots.lua",7],[191,"lua/lib/limiter/slots.lua",9],[192,"lua/lib/limiter/slots.lua",12],[207,"lua/lib/limiter/slots.lua",28],[217,"lua/lib/limiter/slots.lua",39],[222,"lua/lib/limiter/slots.lua",45],[246,"lua/lib/limiter/window.lua",4],[248,"lua/lib/limiter/window.lua",7],[249,"lua/lib/limiter/window.lua",9],[250,"lua/lib/limiter/window.lua",12],[254,"lua/lib/limiter/window.lua",17],[258,"lua/lib/limiter/window.lua",23],[268,"lua/lib/limiter/window.lua",35],[277,"lua/lib/limiter/window.lua",45],[283,"lua/lib/limiter/window.lua",53],[294,"lua/lib/limiter/window.lua",66],[303,"lua/lib/limiter/window.lua",76],[337,"lua/lib/limiter/window.lua",112],[371,"lua/lib/tally.lua",6],[372,"lua/lib/tally.lua",8],[373,"lua/lib/tally.lua",11],[387,"lua/lib/tally.lua",27],[410,"lua/lib/tally.lua",51],[413,"lua/lib/lane.lua",61],[414,"lua/lib/lane.lua",63],[415,"lua/lib/lane.lua",66],[429,"lua/lib/lane.lua",81],[430,"lua/lib/lane.lua",83],[444,"lua/lib/lane.lua",99],[448,"lua/lib/lane.lua",104],[456,"lua/lib/lane.lua",113],[463,"lua/lib/lane.lua",122],[467,"lua/lib/lane.lua",128],[468,"lua/lib/lane.lua",131],[474,"lua/lib/lane.lua",139],[480,"lua/lib/lane.lua",146],[484,"lua/lib/lane.lua",152],[492,"lua/lib/lane.lua",161],[493,"lua/lib/lane.lua",164],[504,"lua/lib/lane.lua",177],[507,"lua/lib/lane.lua",182],[511,"lua/lib/lane.lua",187],[518,"lua/lib/lane.lua",196],[525,"lua/lib/lane.lua",204],[531,"lua/lib/lane.lua",213],[536,"lua/lib/lane.lua",219],[545,"lua/lib/lane.lua",229],[547,"lua/lib/lane.lua",233],[559,"lua/lib/lane.lua",247],[567,"lua/lib/lane.lua",257],[570,"lua/lib/lane.lua",263],[575,"lua/lib/lane.lua",270],[579,"lua/lib/lane.lua",275],[582,"lua/lib/lane.lua",279],[585,"lua/lib/lane.lua",283],[619,"lua/lib/lane.lua",318],[620,"lua/lib/lane.lua",321],[624,"lua/lib/lane.lua",327],[630,"lua/lib/lane.lua",334],[633,"lua/lib/lane.lua",338],[655,"lua/lib/lane.lua",361],[659,"lua/lib/record.lua",6],[660,"lua/lib/record.lua",9],[665,"lua/lib/record.lua",16],[672,"lua/limiter/delete.lua",12],[674,"lua/limiter/delete.lua",15]],
+  map: [[1,"lua/limiter/delete.lua",1],[2,"lua/limiter/delete.lua",4],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/lane.lua",34],[17,"lua/lib/lane.lua",57],[18,"lua/lib/limiter/aligned.lua",2],[20,"lua/lib/limiter/aligned.lua",5],[24,"lua/lib/limiter/aligned.lua",10],[33,"lua/lib/limiter/aligned.lua",20],[34,"lua/lib/limiter/aligned.lua",22],[45,"lua/lib/limiter/aligned.lua",34],[51,"lua/lib/limiter/level.lua",9],[55,"lua/lib/limiter/level.lua",14],[56,"lua/lib/limiter/level.lua",17],[61,"lua/lib/limiter/level.lua",23],[67,"lua/lib/limiter/level.lua",31],[68,"lua/lib/limiter/level.lua",33],[79,"lua/lib/limiter/level.lua",45],[87,"lua/lib/limiter/level.lua",55],[103,"lua/lib/limiter/level.lua",72],[122,"lua/lib/limiter/level.lua",92],[129,"lua/lib/limiter/level.lua",100],[188,"lua/lib/limiter/slots.lua",4],[190,"lua/lib/limiter/slots.lua",7],[191,"lua/lib/limiter/slots.lua",9],[192,"lua/lib/limiter/slots.lua",12],[207,"lua/lib/limiter/slots.lua",28],[217,"lua/lib/limiter/slots.lua",39],[222,"lua/lib/limiter/slots.lua",45],[246,"lua/lib/limiter/window.lua",4],[248,"lua/lib/limiter/window.lua",7],[249,"lua/lib/limiter/window.lua",9],[250,"lua/lib/limiter/window.lua",12],[254,"lua/lib/limiter/window.lua",17],[258,"lua/lib/limiter/window.lua",23],[268,"lua/lib/limiter/window.lua",35],[277,"lua/lib/limiter/window.lua",45],[283,"lua/lib/limiter/window.lua",53],[294,"lua/lib/limiter/window.lua",66],[303,"lua/lib/limiter/window.lua",76],[337,"lua/lib/limiter/window.lua",112],[371,"lua/lib/tally.lua",6],[372,"lua/lib/tally.lua",8],[373,"lua/lib/tally.lua",11],[387,"lua/lib/tally.lua",27],[410,"lua/lib/tally.lua",51],[413,"lua/lib/lane.lua",61],[414,"lua/lib/lane.lua",63],[415,"lua/lib/lane.lua",66],[429,"lua/lib/lane.lua",81],[430,"lua/lib/lane.lua",83],[444,"lua/lib/lane.lua",104],[452,"lua/lib/lane.lua",122],[456,"lua/lib/lane.lua",146],[460,"lua/lib/lane.lua",177],[463,"lua/lib/lane.lua",275],[466,"lua/lib/lane.lua",279],[469,"lua/lib/lane.lua",283],[503,"lua/lib/lane.lua",318],[504,"lua/lib/lane.lua",321],[508,"lua/lib/lane.lua",327],[514,"lua/lib/lane.lua",334],[517,"lua/lib/lane.lua",338],[539,"lua/lib/lane.lua",361],[543,"lua/lib/record.lua",6],[544,"lua/lib/record.lua",9],[549,"lua/lib/record.lua",16],[556,"lua/limiter/delete.lua",12],[558,"lua/limiter/delete.lua",15]],
 });
 
 /** Changes a limiter. What it has let start until now counts by its new config; the tasks that wait feel it at once. See lua/limiter/patch.lua. */
@@ -6848,10 +5022,6 @@ local function lane_load(core, now_us)
   lanes_loaded[#lanes_loaded + 1] = lane
   return lane
 end
-local function lane_closed_until(lane)
-  local at = math.max(lane.pause or 0, lane.cool or 0)
-  return at > lane.v and at or nil
-end
 local function lane_settle(lane)
   local machine = lane_limited(lane) and machines[lane.form]
   lane.machine = machine
@@ -6860,128 +5030,16 @@ local function lane_settle(lane)
   lane.settled = true
   return lane
 end
-local function lane_read(text)
-  local flow, core, from, to, attempts, recoveries, timeout_s, due_ms, kind, cost, first_ms, valid_ms =
-    string.match(text, '^([^|]+)|(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%d+);%w+,(%a)!?,(%d+),(%d+),(%d+)')
-  return { flow = flow, core = core, from = tonumber(from), to = tonumber(to), attempts = attempts, recoveries = recoveries,
-    timeout_s = timeout_s, due_ms = due_ms, kind = kind, cost = tonumber(cost), first_ms = tonumber(first_ms),
-    valid_ms = tonumber(valid_ms) }
-end
 local function lane_entry_text(lane, range, from, to, kind, cost)
   return string.format('%s|%s,%.0f,%.0f,%s,%s,%s,%s;%s,%s,%.0f,%.0f,%.0f', range.flow, range.core, from, to, range.attempts,
     range.recoveries, range.timeout_s, range.due_ms, lane.core, kind, cost, range.first_ms, range.valid_ms)
-end
-local function lane_key(range) return range.core .. ',' .. lane_text(range.to) .. ',' .. range.attempts end
-local function lane_entry_read(key, text)
-  local arrived, place, entry = string.match(text, '^(%d+) (%d+) (.*)$')
-  local range = lane_read(entry)
-  range.key, range.arrived, range.place = key, tonumber(arrived), tonumber(place)
-  return range
-end
-local function lane_entry(lane, key)
-  local range = lane.entries[key]
-  if range ~= nil then return range end
-  local text = call('HGET', lane.key .. ':e', key)
-  return text and lane_entry_read(key, text)
 end
 local function lane_plan(lane, key, range)
   if lane.entries[key] == nil then lane.changed[#lane.changed + 1] = key end
   lane.entries[key] = range
 end
-local function lane_batch(lane, core)
-  local batch = lane.batches[core]
-  if batch then return batch end
-  local place, tasks = string.match(call('HGET', lane.key .. ':dropped', core) or '', '^(%d+) (%d+)$')
-  batch = { waiting = tonumber(call('HGET', lane.key .. ':n', core) or '0'), over = tonumber(place or '0'), over_tasks = tonumber(tasks or '0') }
-  lane.batches[core] = batch
-  return batch
-end
-local function lane_is_dropped(batch, range) return range.place + range.from < batch.over end
-local function lane_count(lane, range, tasks)
-  local batch = lane_batch(lane, range.core)
-  if lane_is_dropped(batch, range) then
-    batch.over_tasks = batch.over_tasks + tasks
-    return
-  end
-  batch.waiting = batch.waiting + tasks
-  lane.waiting = lane.waiting + tasks
-  if lane.waiting > lane.queued_max then lane.queued_max = lane.waiting end
-  if range.place + range.from >= lane.seen then lane.fresh = lane.fresh + tasks end
-end
 local function lane_wake(lane, at_us)
   if not lane.wake or at_us < lane.wake then lane.wake = at_us end
-end
-local function lane_invalid_at(lane, range)
-  if range.valid_ms > 0 then return range.valid_ms * 1000 end
-  return lane_limited(lane) and lane.valid_s and range.first_ms * 1000 + lane.valid_s * 1000000 or math.huge
-end
-local function lane_add(lane, range)
-  if lane.waiting == 0 then lane_wake(lane, lane.now) end
-  local invalid_at = lane_invalid_at(lane, range)
-  if invalid_at < math.huge then lane_wake(lane, invalid_at) end
-  lane_plan(lane, range.key, range)
-  lane_count(lane, range, range.to - range.from + 1)
-end
-local function lane_queue(lane, range)
-  range.key = lane_key(range)
-  if lane_entry(lane, range.key) then return end
-  range.place = lane.seq - range.from
-  local tasks = range.to - range.from + 1
-  lane.seq = lane.seq + tasks
-  range.arrived = lane.active
-  if lane.waiting > 0 and lane.fresh == 0 then
-    lane.seen = lane.seq
-    tally(lane, lane.now, 0, tasks, 0)
-  end
-  lane_add(lane, range)
-end
-local function lane_return(lane, range, place)
-  range.key, range.place, range.arrived = lane_key(range), place, lane.active
-  if lane_is_dropped(lane_batch(lane, range.core), range) then return end
-  local held = lane_entry(lane, range.key)
-  if held then
-    if held.from <= range.from then return end
-    lane_count(lane, held, held.from - held.to - 1)
-    range.place, range.arrived = math.min(place, held.place), math.min(range.arrived, held.arrived)
-    return lane_add(lane, range)
-  end
-  local behind = call('ZRANGEBYSCORE', lane.key .. ':q', lane_text(place + range.from), '+inf', 'LIMIT', 0, 1)[1]
-  local text = behind and call('HGET', lane.key .. ':e', behind)
-  if text then range.arrived = math.min(range.arrived, lane_entry_read(behind, text).arrived) end
-  lane_add(lane, range)
-  lane_wake(lane, lane.now)
-end
-local function lane_take(lane, range, tasks)
-  lane_count(lane, range, -tasks)
-  if range.from + tasks > range.to then
-    lane_plan(lane, range.key, false)
-    local index = range.valid_ms > 0 and lane.gone_until or lane.gone_first
-    index[#index + 1] = range.key
-    return true
-  end
-  range.from = range.from + tasks
-  lane_plan(lane, range.key, range)
-  return false
-end
-local function lane_drop(lane, core)
-  local batch = lane_batch(lane, core)
-  if batch.waiting == 0 then return end
-  batch.over, batch.over_tasks = lane.seq, batch.over_tasks + batch.waiting
-  lane.waiting = lane.waiting - batch.waiting
-  batch.waiting = 0
-  lane_wake(lane, lane.now)
-end
-local function lane_eased(lane)
-  if lane.waiting > 0 and lane.free > 0 then lane_wake(lane, lane.now) end
-end
-local function lane_give(lane, units, tasks, granted_ms, core, from, to)
-  if lane.machine and (lane.machine.done or granted_ms * 1000 >= (lane.since or 0)) then lane.machine.give(lane, units, granted_ms, core, from, to) end
-  tally(lane, granted_ms * 1000, -tasks, 0, 0)
-  lane_eased(lane)
-end
-local function lane_lags(lane, late_ms)
-  local lag = lane.lag or 0
-  lane.lag = math.floor(lag + (math.max(0, late_ms) - lag) / 8)
 end
 local function lane_plan()
   for _, lane in ipairs(lanes_loaded) do tally_plan(lane) end
@@ -7095,7 +5153,7 @@ lane_plan()
 call('HSET', lane.key, 'updated', lane_text(math.floor(now_us / 1000)), unpack(fields, 1, #fields))
 lane_write()
 return record_reply(lane)`,
-  map: [[1,"lua/limiter/patch.lua",1],[2,"lua/limiter/patch.lua",3],[3,"lua/limiter/patch.lua",6],[4,"lua/limiter/patch.lua",5],[5,"lua/limiter/patch.lua",4],[6,"lua/limiter/patch.lua",7],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/lane.lua",34],[18,"lua/lib/lane.lua",57],[19,"lua/lib/limiter/aligned.lua",2],[21,"lua/lib/limiter/aligned.lua",5],[25,"lua/lib/limiter/aligned.lua",10],[34,"lua/lib/limiter/aligned.lua",20],[35,"lua/lib/limiter/aligned.lua",22],[46,"lua/lib/limiter/aligned.lua",34],[52,"lua/lib/limiter/level.lua",9],[56,"lua/lib/limiter/level.lua",14],[57,"lua/lib/limiter/level.lua",17],[62,"lua/lib/limiter/level.lua",23],[68,"lua/lib/limiter/level.lua",31],[69,"lua/lib/limiter/level.lua",33],[80,"lua/lib/limiter/level.lua",45],[88,"lua/lib/limiter/level.lua",55],[104,"lua/lib/limiter/level.lua",72],[123,"lua/lib/limiter/level.lua",92],[130,"lua/lib/limiter/level.lua",100],[189,"lua/lib/limiter/slots.lua",4],[191,"lua/lib/limiter/slots.lua",7],[192,"lua/lib/limiter/slots.lua",9],[193,"lua/lib/limiter/slots.lua",12],[208,"lua/lib/limiter/slots.lua",28],[218,"lua/lib/limiter/slots.lua",39],[223,"lua/lib/limiter/slots.lua",45],[247,"lua/lib/limiter/window.lua",4],[249,"lua/lib/limiter/window.lua",7],[250,"lua/lib/limiter/window.lua",9],[251,"lua/lib/limiter/window.lua",12],[255,"lua/lib/limiter/window.lua",17],[259,"lua/lib/limiter/window.lua",23],[269,"lua/lib/limiter/window.lua",35],[278,"lua/lib/limiter/window.lua",45],[284,"lua/lib/limiter/window.lua",53],[295,"lua/lib/limiter/window.lua",66],[304,"lua/lib/limiter/window.lua",76],[338,"lua/lib/limiter/window.lua",112],[372,"lua/lib/tally.lua",6],[373,"lua/lib/tally.lua",8],[374,"lua/lib/tally.lua",11],[388,"lua/lib/tally.lua",27],[411,"lua/lib/tally.lua",51],[414,"lua/lib/lane.lua",61],[415,"lua/lib/lane.lua",63],[416,"lua/lib/lane.lua",66],[430,"lua/lib/lane.lua",81],[431,"lua/lib/lane.lua",83],[445,"lua/lib/lane.lua",99],[449,"lua/lib/lane.lua",104],[457,"lua/lib/lane.lua",113],[464,"lua/lib/lane.lua",122],[468,"lua/lib/lane.lua",128],[469,"lua/lib/lane.lua",131],[475,"lua/lib/lane.lua",139],[481,"lua/lib/lane.lua",146],[485,"lua/lib/lane.lua",152],[493,"lua/lib/lane.lua",161],[494,"lua/lib/lane.lua",164],[505,"lua/lib/lane.lua",177],[508,"lua/lib/lane.lua",182],[512,"lua/lib/lane.lua",187],[519,"lua/lib/lane.lua",196],[526,"lua/lib/lane.lua",204],[532,"lua/lib/lane.lua",213],[537,"lua/lib/lane.lua",219],[546,"lua/lib/lane.lua",229],[548,"lua/lib/lane.lua",233],[560,"lua/lib/lane.lua",247],[568,"lua/lib/lane.lua",257],[571,"lua/lib/lane.lua",263],[576,"lua/lib/lane.lua",270],[580,"lua/lib/lane.lua",275],[583,"lua/lib/lane.lua",279],[586,"lua/lib/lane.lua",283],[620,"lua/lib/lane.lua",318],[621,"lua/lib/lane.lua",321],[625,"lua/lib/lane.lua",327],[631,"lua/lib/lane.lua",334],[634,"lua/lib/lane.lua",338],[656,"lua/lib/lane.lua",361],[660,"lua/lib/record.lua",6],[661,"lua/lib/record.lua",9],[666,"lua/lib/record.lua",16],[673,"lua/limiter/patch.lua",12],[675,"lua/limiter/patch.lua",15],[688,"lua/limiter/patch.lua",29]],
+  map: [[1,"lua/limiter/patch.lua",1],[2,"lua/limiter/patch.lua",3],[3,"lua/limiter/patch.lua",6],[4,"lua/limiter/patch.lua",5],[5,"lua/limiter/patch.lua",4],[6,"lua/limiter/patch.lua",7],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/lane.lua",34],[18,"lua/lib/lane.lua",57],[19,"lua/lib/limiter/aligned.lua",2],[21,"lua/lib/limiter/aligned.lua",5],[25,"lua/lib/limiter/aligned.lua",10],[34,"lua/lib/limiter/aligned.lua",20],[35,"lua/lib/limiter/aligned.lua",22],[46,"lua/lib/limiter/aligned.lua",34],[52,"lua/lib/limiter/level.lua",9],[56,"lua/lib/limiter/level.lua",14],[57,"lua/lib/limiter/level.lua",17],[62,"lua/lib/limiter/level.lua",23],[68,"lua/lib/limiter/level.lua",31],[69,"lua/lib/limiter/level.lua",33],[80,"lua/lib/limiter/level.lua",45],[88,"lua/lib/limiter/level.lua",55],[104,"lua/lib/limiter/level.lua",72],[123,"lua/lib/limiter/level.lua",92],[130,"lua/lib/limiter/level.lua",100],[189,"lua/lib/limiter/slots.lua",4],[191,"lua/lib/limiter/slots.lua",7],[192,"lua/lib/limiter/slots.lua",9],[193,"lua/lib/limiter/slots.lua",12],[208,"lua/lib/limiter/slots.lua",28],[218,"lua/lib/limiter/slots.lua",39],[223,"lua/lib/limiter/slots.lua",45],[247,"lua/lib/limiter/window.lua",4],[249,"lua/lib/limiter/window.lua",7],[250,"lua/lib/limiter/window.lua",9],[251,"lua/lib/limiter/window.lua",12],[255,"lua/lib/limiter/window.lua",17],[259,"lua/lib/limiter/window.lua",23],[269,"lua/lib/limiter/window.lua",35],[278,"lua/lib/limiter/window.lua",45],[284,"lua/lib/limiter/window.lua",53],[295,"lua/lib/limiter/window.lua",66],[304,"lua/lib/limiter/window.lua",76],[338,"lua/lib/limiter/window.lua",112],[372,"lua/lib/tally.lua",6],[373,"lua/lib/tally.lua",8],[374,"lua/lib/tally.lua",11],[388,"lua/lib/tally.lua",27],[411,"lua/lib/tally.lua",51],[414,"lua/lib/lane.lua",61],[415,"lua/lib/lane.lua",63],[416,"lua/lib/lane.lua",66],[430,"lua/lib/lane.lua",81],[431,"lua/lib/lane.lua",83],[445,"lua/lib/lane.lua",104],[453,"lua/lib/lane.lua",122],[457,"lua/lib/lane.lua",146],[461,"lua/lib/lane.lua",177],[464,"lua/lib/lane.lua",275],[467,"lua/lib/lane.lua",279],[470,"lua/lib/lane.lua",283],[504,"lua/lib/lane.lua",318],[505,"lua/lib/lane.lua",321],[509,"lua/lib/lane.lua",327],[515,"lua/lib/lane.lua",334],[518,"lua/lib/lane.lua",338],[540,"lua/lib/lane.lua",361],[544,"lua/lib/record.lua",6],[545,"lua/lib/record.lua",9],[550,"lua/lib/record.lua",16],[557,"lua/limiter/patch.lua",12],[559,"lua/limiter/patch.lua",15],[572,"lua/limiter/patch.lua",29]],
 });
 
 /** Closes a limiter: nothing starts until then, or until it is resumed. Time in which it is closed does not count for queue_timeout. See lua/limiter/pause.lua. */
@@ -7548,10 +5606,6 @@ local function lane_load(core, now_us)
   lanes_loaded[#lanes_loaded + 1] = lane
   return lane
 end
-local function lane_closed_until(lane)
-  local at = math.max(lane.pause or 0, lane.cool or 0)
-  return at > lane.v and at or nil
-end
 local function lane_settle(lane)
   local machine = lane_limited(lane) and machines[lane.form]
   lane.machine = machine
@@ -7560,128 +5614,16 @@ local function lane_settle(lane)
   lane.settled = true
   return lane
 end
-local function lane_read(text)
-  local flow, core, from, to, attempts, recoveries, timeout_s, due_ms, kind, cost, first_ms, valid_ms =
-    string.match(text, '^([^|]+)|(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%d+);%w+,(%a)!?,(%d+),(%d+),(%d+)')
-  return { flow = flow, core = core, from = tonumber(from), to = tonumber(to), attempts = attempts, recoveries = recoveries,
-    timeout_s = timeout_s, due_ms = due_ms, kind = kind, cost = tonumber(cost), first_ms = tonumber(first_ms),
-    valid_ms = tonumber(valid_ms) }
-end
 local function lane_entry_text(lane, range, from, to, kind, cost)
   return string.format('%s|%s,%.0f,%.0f,%s,%s,%s,%s;%s,%s,%.0f,%.0f,%.0f', range.flow, range.core, from, to, range.attempts,
     range.recoveries, range.timeout_s, range.due_ms, lane.core, kind, cost, range.first_ms, range.valid_ms)
-end
-local function lane_key(range) return range.core .. ',' .. lane_text(range.to) .. ',' .. range.attempts end
-local function lane_entry_read(key, text)
-  local arrived, place, entry = string.match(text, '^(%d+) (%d+) (.*)$')
-  local range = lane_read(entry)
-  range.key, range.arrived, range.place = key, tonumber(arrived), tonumber(place)
-  return range
-end
-local function lane_entry(lane, key)
-  local range = lane.entries[key]
-  if range ~= nil then return range end
-  local text = call('HGET', lane.key .. ':e', key)
-  return text and lane_entry_read(key, text)
 end
 local function lane_plan(lane, key, range)
   if lane.entries[key] == nil then lane.changed[#lane.changed + 1] = key end
   lane.entries[key] = range
 end
-local function lane_batch(lane, core)
-  local batch = lane.batches[core]
-  if batch then return batch end
-  local place, tasks = string.match(call('HGET', lane.key .. ':dropped', core) or '', '^(%d+) (%d+)$')
-  batch = { waiting = tonumber(call('HGET', lane.key .. ':n', core) or '0'), over = tonumber(place or '0'), over_tasks = tonumber(tasks or '0') }
-  lane.batches[core] = batch
-  return batch
-end
-local function lane_is_dropped(batch, range) return range.place + range.from < batch.over end
-local function lane_count(lane, range, tasks)
-  local batch = lane_batch(lane, range.core)
-  if lane_is_dropped(batch, range) then
-    batch.over_tasks = batch.over_tasks + tasks
-    return
-  end
-  batch.waiting = batch.waiting + tasks
-  lane.waiting = lane.waiting + tasks
-  if lane.waiting > lane.queued_max then lane.queued_max = lane.waiting end
-  if range.place + range.from >= lane.seen then lane.fresh = lane.fresh + tasks end
-end
 local function lane_wake(lane, at_us)
   if not lane.wake or at_us < lane.wake then lane.wake = at_us end
-end
-local function lane_invalid_at(lane, range)
-  if range.valid_ms > 0 then return range.valid_ms * 1000 end
-  return lane_limited(lane) and lane.valid_s and range.first_ms * 1000 + lane.valid_s * 1000000 or math.huge
-end
-local function lane_add(lane, range)
-  if lane.waiting == 0 then lane_wake(lane, lane.now) end
-  local invalid_at = lane_invalid_at(lane, range)
-  if invalid_at < math.huge then lane_wake(lane, invalid_at) end
-  lane_plan(lane, range.key, range)
-  lane_count(lane, range, range.to - range.from + 1)
-end
-local function lane_queue(lane, range)
-  range.key = lane_key(range)
-  if lane_entry(lane, range.key) then return end
-  range.place = lane.seq - range.from
-  local tasks = range.to - range.from + 1
-  lane.seq = lane.seq + tasks
-  range.arrived = lane.active
-  if lane.waiting > 0 and lane.fresh == 0 then
-    lane.seen = lane.seq
-    tally(lane, lane.now, 0, tasks, 0)
-  end
-  lane_add(lane, range)
-end
-local function lane_return(lane, range, place)
-  range.key, range.place, range.arrived = lane_key(range), place, lane.active
-  if lane_is_dropped(lane_batch(lane, range.core), range) then return end
-  local held = lane_entry(lane, range.key)
-  if held then
-    if held.from <= range.from then return end
-    lane_count(lane, held, held.from - held.to - 1)
-    range.place, range.arrived = math.min(place, held.place), math.min(range.arrived, held.arrived)
-    return lane_add(lane, range)
-  end
-  local behind = call('ZRANGEBYSCORE', lane.key .. ':q', lane_text(place + range.from), '+inf', 'LIMIT', 0, 1)[1]
-  local text = behind and call('HGET', lane.key .. ':e', behind)
-  if text then range.arrived = math.min(range.arrived, lane_entry_read(behind, text).arrived) end
-  lane_add(lane, range)
-  lane_wake(lane, lane.now)
-end
-local function lane_take(lane, range, tasks)
-  lane_count(lane, range, -tasks)
-  if range.from + tasks > range.to then
-    lane_plan(lane, range.key, false)
-    local index = range.valid_ms > 0 and lane.gone_until or lane.gone_first
-    index[#index + 1] = range.key
-    return true
-  end
-  range.from = range.from + tasks
-  lane_plan(lane, range.key, range)
-  return false
-end
-local function lane_drop(lane, core)
-  local batch = lane_batch(lane, core)
-  if batch.waiting == 0 then return end
-  batch.over, batch.over_tasks = lane.seq, batch.over_tasks + batch.waiting
-  lane.waiting = lane.waiting - batch.waiting
-  batch.waiting = 0
-  lane_wake(lane, lane.now)
-end
-local function lane_eased(lane)
-  if lane.waiting > 0 and lane.free > 0 then lane_wake(lane, lane.now) end
-end
-local function lane_give(lane, units, tasks, granted_ms, core, from, to)
-  if lane.machine and (lane.machine.done or granted_ms * 1000 >= (lane.since or 0)) then lane.machine.give(lane, units, granted_ms, core, from, to) end
-  tally(lane, granted_ms * 1000, -tasks, 0, 0)
-  lane_eased(lane)
-end
-local function lane_lags(lane, late_ms)
-  local lag = lane.lag or 0
-  lane.lag = math.floor(lag + (math.max(0, late_ms) - lag) / 8)
 end
 local function lane_plan()
   for _, lane in ipairs(lanes_loaded) do tally_plan(lane) end
@@ -7784,7 +5726,7 @@ lane_plan()
 call('HSET', lane.key, 'updated', lane_text(math.floor(now_us / 1000)))
 lane_write()
 return record_reply(lane)`,
-  map: [[1,"lua/limiter/pause.lua",1],[2,"lua/limiter/pause.lua",4],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/lane.lua",34],[18,"lua/lib/lane.lua",57],[19,"lua/lib/limiter/aligned.lua",2],[21,"lua/lib/limiter/aligned.lua",5],[25,"lua/lib/limiter/aligned.lua",10],[34,"lua/lib/limiter/aligned.lua",20],[35,"lua/lib/limiter/aligned.lua",22],[46,"lua/lib/limiter/aligned.lua",34],[52,"lua/lib/limiter/level.lua",9],[56,"lua/lib/limiter/level.lua",14],[57,"lua/lib/limiter/level.lua",17],[62,"lua/lib/limiter/level.lua",23],[68,"lua/lib/limiter/level.lua",31],[69,"lua/lib/limiter/level.lua",33],[80,"lua/lib/limiter/level.lua",45],[88,"lua/lib/limiter/level.lua",55],[104,"lua/lib/limiter/level.lua",72],[123,"lua/lib/limiter/level.lua",92],[130,"lua/lib/limiter/level.lua",100],[189,"lua/lib/limiter/slots.lua",4],[191,"lua/lib/limiter/slots.lua",7],[192,"lua/lib/limiter/slots.lua",9],[193,"lua/lib/limiter/slots.lua",12],[208,"lua/lib/limiter/slots.lua",28],[218,"lua/lib/limiter/slots.lua",39],[223,"lua/lib/limiter/slots.lua",45],[247,"lua/lib/limiter/window.lua",4],[249,"lua/lib/limiter/window.lua",7],[250,"lua/lib/limiter/window.lua",9],[251,"lua/lib/limiter/window.lua",12],[255,"lua/lib/limiter/window.lua",17],[259,"lua/lib/limiter/window.lua",23],[269,"lua/lib/limiter/window.lua",35],[278,"lua/lib/limiter/window.lua",45],[284,"lua/lib/limiter/window.lua",53],[295,"lua/lib/limiter/window.lua",66],[304,"lua/lib/limiter/window.lua",76],[338,"lua/lib/limiter/window.lua",112],[372,"lua/lib/tally.lua",6],[373,"lua/lib/tally.lua",8],[374,"lua/lib/tally.lua",11],[388,"lua/lib/tally.lua",27],[411,"lua/lib/tally.lua",51],[414,"lua/lib/lane.lua",61],[415,"lua/lib/lane.lua",63],[416,"lua/lib/lane.lua",66],[430,"lua/lib/lane.lua",81],[431,"lua/lib/lane.lua",83],[445,"lua/lib/lane.lua",99],[449,"lua/lib/lane.lua",104],[457,"lua/lib/lane.lua",113],[464,"lua/lib/lane.lua",122],[468,"lua/lib/lane.lua",128],[469,"lua/lib/lane.lua",131],[475,"lua/lib/lane.lua",139],[481,"lua/lib/lane.lua",146],[485,"lua/lib/lane.lua",152],[493,"lua/lib/lane.lua",161],[494,"lua/lib/lane.lua",164],[505,"lua/lib/lane.lua",177],[508,"lua/lib/lane.lua",182],[512,"lua/lib/lane.lua",187],[519,"lua/lib/lane.lua",196],[526,"lua/lib/lane.lua",204],[532,"lua/lib/lane.lua",213],[537,"lua/lib/lane.lua",219],[546,"lua/lib/lane.lua",229],[548,"lua/lib/lane.lua",233],[560,"lua/lib/lane.lua",247],[568,"lua/lib/lane.lua",257],[571,"lua/lib/lane.lua",263],[576,"lua/lib/lane.lua",270],[580,"lua/lib/lane.lua",275],[583,"lua/lib/lane.lua",279],[586,"lua/lib/lane.lua",283],[620,"lua/lib/lane.lua",318],[621,"lua/lib/lane.lua",321],[625,"lua/lib/lane.lua",327],[631,"lua/lib/lane.lua",334],[634,"lua/lib/lane.lua",338],[656,"lua/lib/lane.lua",361],[660,"lua/lib/record.lua",6],[661,"lua/lib/record.lua",9],[666,"lua/lib/record.lua",16],[673,"lua/limiter/pause.lua",13],[675,"lua/limiter/pause.lua",17]],
+  map: [[1,"lua/limiter/pause.lua",1],[2,"lua/limiter/pause.lua",4],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/lane.lua",34],[18,"lua/lib/lane.lua",57],[19,"lua/lib/limiter/aligned.lua",2],[21,"lua/lib/limiter/aligned.lua",5],[25,"lua/lib/limiter/aligned.lua",10],[34,"lua/lib/limiter/aligned.lua",20],[35,"lua/lib/limiter/aligned.lua",22],[46,"lua/lib/limiter/aligned.lua",34],[52,"lua/lib/limiter/level.lua",9],[56,"lua/lib/limiter/level.lua",14],[57,"lua/lib/limiter/level.lua",17],[62,"lua/lib/limiter/level.lua",23],[68,"lua/lib/limiter/level.lua",31],[69,"lua/lib/limiter/level.lua",33],[80,"lua/lib/limiter/level.lua",45],[88,"lua/lib/limiter/level.lua",55],[104,"lua/lib/limiter/level.lua",72],[123,"lua/lib/limiter/level.lua",92],[130,"lua/lib/limiter/level.lua",100],[189,"lua/lib/limiter/slots.lua",4],[191,"lua/lib/limiter/slots.lua",7],[192,"lua/lib/limiter/slots.lua",9],[193,"lua/lib/limiter/slots.lua",12],[208,"lua/lib/limiter/slots.lua",28],[218,"lua/lib/limiter/slots.lua",39],[223,"lua/lib/limiter/slots.lua",45],[247,"lua/lib/limiter/window.lua",4],[249,"lua/lib/limiter/window.lua",7],[250,"lua/lib/limiter/window.lua",9],[251,"lua/lib/limiter/window.lua",12],[255,"lua/lib/limiter/window.lua",17],[259,"lua/lib/limiter/window.lua",23],[269,"lua/lib/limiter/window.lua",35],[278,"lua/lib/limiter/window.lua",45],[284,"lua/lib/limiter/window.lua",53],[295,"lua/lib/limiter/window.lua",66],[304,"lua/lib/limiter/window.lua",76],[338,"lua/lib/limiter/window.lua",112],[372,"lua/lib/tally.lua",6],[373,"lua/lib/tally.lua",8],[374,"lua/lib/tally.lua",11],[388,"lua/lib/tally.lua",27],[411,"lua/lib/tally.lua",51],[414,"lua/lib/lane.lua",61],[415,"lua/lib/lane.lua",63],[416,"lua/lib/lane.lua",66],[430,"lua/lib/lane.lua",81],[431,"lua/lib/lane.lua",83],[445,"lua/lib/lane.lua",104],[453,"lua/lib/lane.lua",122],[457,"lua/lib/lane.lua",146],[461,"lua/lib/lane.lua",177],[464,"lua/lib/lane.lua",275],[467,"lua/lib/lane.lua",279],[470,"lua/lib/lane.lua",283],[504,"lua/lib/lane.lua",318],[505,"lua/lib/lane.lua",321],[509,"lua/lib/lane.lua",327],[515,"lua/lib/lane.lua",334],[518,"lua/lib/lane.lua",338],[540,"lua/lib/lane.lua",361],[544,"lua/lib/record.lua",6],[545,"lua/lib/record.lua",9],[550,"lua/lib/record.lua",16],[557,"lua/limiter/pause.lua",13],[559,"lua/limiter/pause.lua",17]],
 });
 
 /** Reads a limiter's record; empty where there is none. See lua/limiter/read.lua. */
@@ -7807,7 +5749,6 @@ local LANE_KEYS = { '', ':q', ':e', ':first', ':until', ':n', ':dropped', ':use'
 local LANE_TEXTS = { account = true, name = true, kind = true, form = true, cooldown = true }
 local LANE_STATE = { 't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem', 'lag', 'lost' }
 local lanes_loaded, lanes_by_core = {}, {}
-local lane_bell = false
 local machines = {}
 do
   local function aligned_us(lane) return lane.interval_s * 1000000 end
@@ -8163,49 +6104,7 @@ do
   }
 end
 local TALLIES = { { 's', 1000000, 61 }, { 'm', 60000000, 61 }, { 'd', 86400000000, 31 } }
-local function tally_text(number) return string.format('%.0f', number) end
-local function tally(lane, at_us, granted, throttled, expired)
-  for _, unit in ipairs(TALLIES) do
-    local stamp = math.floor(at_us / unit[2])
-    local field = unit[1] .. tally_text(stamp % unit[3])
-    local slot = lane.tallies[field]
-    if not slot or slot.stamp < stamp then
-      slot = { stamp = stamp, granted = 0, throttled = 0, expired = 0, unit = unit[1] }
-      lane.tallies[field] = slot
-    end
-    if slot.stamp == stamp then
-      slot.granted, slot.throttled, slot.expired = slot.granted + granted, slot.throttled + throttled, slot.expired + expired
-    end
-  end
-end
-local function tally_plan(lane)
-  tally(lane, lane.now, 0, 0, 0)
-  lane.tally_fields = {}
-  for field, slot in pairs(lane.tallies) do
-    local stamp, granted, throttled, rest, most = nil, 0, 0, 0, 0
-    local text = call('HGET', lane.key .. ':use', field)
-    if text then stamp, granted, throttled, rest = string.match(text, '^(%d+) (%d+) (%d+) ?(%d*)') end
-    stamp = tonumber(stamp or '-1')
-    if stamp < slot.stamp then granted, throttled, rest = 0, 0, 0 end
-    if stamp <= slot.stamp then
-      granted = math.max(0, granted + slot.granted)
-      local value = tally_text(slot.stamp) .. ' ' .. tally_text(granted) .. ' ' .. tally_text(throttled + slot.throttled)
-      if slot.unit == 'm' then
-        most = math.max(tonumber(rest), slot.stamp == math.floor(lane.now / 60000000) and lane.queued_max or 0)
-        value = value .. ' ' .. tally_text(most) .. ' ' .. tally_text(lane.waiting)
-      elseif slot.unit == 'd' then
-        value = value .. ' ' .. tally_text(rest + slot.expired)
-      end
-      lane.tally_fields[#lane.tally_fields + 1] = field
-      lane.tally_fields[#lane.tally_fields + 1] = value
-    end
-  end
-end
-local function tally_write(lane)
-  call('HSET', lane.key .. ':use', unpack(lane.tally_fields, 1, #lane.tally_fields))
-end
 local function lane_text(number) return string.format('%.0f', number) end
-local function lane_limited(lane) return lane.account and not lane.deleted end
 local function lane_load(core, now_us)
   local lane = lanes_by_core[core]
   if lane then return lane end
@@ -8235,227 +6134,7 @@ local function lane_load(core, now_us)
   lanes_loaded[#lanes_loaded + 1] = lane
   return lane
 end
-local function lane_closed_until(lane)
-  local at = math.max(lane.pause or 0, lane.cool or 0)
-  return at > lane.v and at or nil
-end
-local function lane_settle(lane)
-  local machine = lane_limited(lane) and machines[lane.form]
-  lane.machine = machine
-  if not lane.settled and machine then machine.settle(lane) end
-  if not machine then lane.free = math.huge end
-  lane.settled = true
-  return lane
-end
-local function lane_read(text)
-  local flow, core, from, to, attempts, recoveries, timeout_s, due_ms, kind, cost, first_ms, valid_ms =
-    string.match(text, '^([^|]+)|(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%d+);%w+,(%a)!?,(%d+),(%d+),(%d+)')
-  return { flow = flow, core = core, from = tonumber(from), to = tonumber(to), attempts = attempts, recoveries = recoveries,
-    timeout_s = timeout_s, due_ms = due_ms, kind = kind, cost = tonumber(cost), first_ms = tonumber(first_ms),
-    valid_ms = tonumber(valid_ms) }
-end
-local function lane_entry_text(lane, range, from, to, kind, cost)
-  return string.format('%s|%s,%.0f,%.0f,%s,%s,%s,%s;%s,%s,%.0f,%.0f,%.0f', range.flow, range.core, from, to, range.attempts,
-    range.recoveries, range.timeout_s, range.due_ms, lane.core, kind, cost, range.first_ms, range.valid_ms)
-end
-local function lane_key(range) return range.core .. ',' .. lane_text(range.to) .. ',' .. range.attempts end
-local function lane_entry_read(key, text)
-  local arrived, place, entry = string.match(text, '^(%d+) (%d+) (.*)$')
-  local range = lane_read(entry)
-  range.key, range.arrived, range.place = key, tonumber(arrived), tonumber(place)
-  return range
-end
-local function lane_entry(lane, key)
-  local range = lane.entries[key]
-  if range ~= nil then return range end
-  local text = call('HGET', lane.key .. ':e', key)
-  return text and lane_entry_read(key, text)
-end
-local function lane_plan(lane, key, range)
-  if lane.entries[key] == nil then lane.changed[#lane.changed + 1] = key end
-  lane.entries[key] = range
-end
-local function lane_batch(lane, core)
-  local batch = lane.batches[core]
-  if batch then return batch end
-  local place, tasks = string.match(call('HGET', lane.key .. ':dropped', core) or '', '^(%d+) (%d+)$')
-  batch = { waiting = tonumber(call('HGET', lane.key .. ':n', core) or '0'), over = tonumber(place or '0'), over_tasks = tonumber(tasks or '0') }
-  lane.batches[core] = batch
-  return batch
-end
-local function lane_is_dropped(batch, range) return range.place + range.from < batch.over end
-local function lane_count(lane, range, tasks)
-  local batch = lane_batch(lane, range.core)
-  if lane_is_dropped(batch, range) then
-    batch.over_tasks = batch.over_tasks + tasks
-    return
-  end
-  batch.waiting = batch.waiting + tasks
-  lane.waiting = lane.waiting + tasks
-  if lane.waiting > lane.queued_max then lane.queued_max = lane.waiting end
-  if range.place + range.from >= lane.seen then lane.fresh = lane.fresh + tasks end
-end
-local function lane_wake(lane, at_us)
-  if not lane.wake or at_us < lane.wake then lane.wake = at_us end
-end
-local function lane_invalid_at(lane, range)
-  if range.valid_ms > 0 then return range.valid_ms * 1000 end
-  return lane_limited(lane) and lane.valid_s and range.first_ms * 1000 + lane.valid_s * 1000000 or math.huge
-end
-local function lane_add(lane, range)
-  if lane.waiting == 0 then lane_wake(lane, lane.now) end
-  local invalid_at = lane_invalid_at(lane, range)
-  if invalid_at < math.huge then lane_wake(lane, invalid_at) end
-  lane_plan(lane, range.key, range)
-  lane_count(lane, range, range.to - range.from + 1)
-end
-local function lane_queue(lane, range)
-  range.key = lane_key(range)
-  if lane_entry(lane, range.key) then return end
-  range.place = lane.seq - range.from
-  local tasks = range.to - range.from + 1
-  lane.seq = lane.seq + tasks
-  range.arrived = lane.active
-  if lane.waiting > 0 and lane.fresh == 0 then
-    lane.seen = lane.seq
-    tally(lane, lane.now, 0, tasks, 0)
-  end
-  lane_add(lane, range)
-end
-local function lane_return(lane, range, place)
-  range.key, range.place, range.arrived = lane_key(range), place, lane.active
-  if lane_is_dropped(lane_batch(lane, range.core), range) then return end
-  local held = lane_entry(lane, range.key)
-  if held then
-    if held.from <= range.from then return end
-    lane_count(lane, held, held.from - held.to - 1)
-    range.place, range.arrived = math.min(place, held.place), math.min(range.arrived, held.arrived)
-    return lane_add(lane, range)
-  end
-  local behind = call('ZRANGEBYSCORE', lane.key .. ':q', lane_text(place + range.from), '+inf', 'LIMIT', 0, 1)[1]
-  local text = behind and call('HGET', lane.key .. ':e', behind)
-  if text then range.arrived = math.min(range.arrived, lane_entry_read(behind, text).arrived) end
-  lane_add(lane, range)
-  lane_wake(lane, lane.now)
-end
-local function lane_take(lane, range, tasks)
-  lane_count(lane, range, -tasks)
-  if range.from + tasks > range.to then
-    lane_plan(lane, range.key, false)
-    local index = range.valid_ms > 0 and lane.gone_until or lane.gone_first
-    index[#index + 1] = range.key
-    return true
-  end
-  range.from = range.from + tasks
-  lane_plan(lane, range.key, range)
-  return false
-end
-local function lane_drop(lane, core)
-  local batch = lane_batch(lane, core)
-  if batch.waiting == 0 then return end
-  batch.over, batch.over_tasks = lane.seq, batch.over_tasks + batch.waiting
-  lane.waiting = lane.waiting - batch.waiting
-  batch.waiting = 0
-  lane_wake(lane, lane.now)
-end
-local function lane_eased(lane)
-  if lane.waiting > 0 and lane.free > 0 then lane_wake(lane, lane.now) end
-end
-local function lane_give(lane, units, tasks, granted_ms, core, from, to)
-  if lane.machine and (lane.machine.done or granted_ms * 1000 >= (lane.since or 0)) then lane.machine.give(lane, units, granted_ms, core, from, to) end
-  tally(lane, granted_ms * 1000, -tasks, 0, 0)
-  lane_eased(lane)
-end
-local function lane_lags(lane, late_ms)
-  local lag = lane.lag or 0
-  lane.lag = math.floor(lag + (math.max(0, late_ms) - lag) / 8)
-end
-local function lane_plan()
-  for _, lane in ipairs(lanes_loaded) do tally_plan(lane) end
-end
-local function lane_sliced(command, key, list)
-  for i = 1, #list, 1000 do call(command, key, unpack(list, i, math.min(i + 999, #list))) end
-end
-local function lane_write_entries(lane)
-  local gone, places, texts, first, valid = {}, {}, {}, {}, {}
-  local function add(list, a, b)
-    list[#list + 1] = a
-    list[#list + 1] = b
-  end
-  for _, key in ipairs(lane.changed) do
-    local range = lane.entries[key]
-    if range then
-      add(places, lane_text(range.place + range.from), key)
-      add(texts, key, lane_text(range.arrived) .. ' ' .. lane_text(range.place) .. ' '
-        .. lane_entry_text(lane, range, range.from, range.to, range.kind, range.cost))
-      if range.valid_ms > 0 then add(valid, range.valid_ms, key) else add(first, range.first_ms, key) end
-    else
-      gone[#gone + 1] = key
-    end
-  end
-  lane_sliced('ZREM', lane.key .. ':q', gone)
-  lane_sliced('ZREM', lane.key .. ':first', lane.gone_first)
-  lane_sliced('ZREM', lane.key .. ':until', lane.gone_until)
-  lane_sliced('HDEL', lane.key .. ':e', gone)
-  lane_sliced('ZADD', lane.key .. ':q', places)
-  lane_sliced('HSET', lane.key .. ':e', texts)
-  lane_sliced('ZADD', lane.key .. ':first', first)
-  lane_sliced('ZADD', lane.key .. ':until', valid)
-  for core, batch in pairs(lane.batches) do
-    if batch.waiting > 0 then call('HSET', lane.key .. ':n', core, batch.waiting) else call('HDEL', lane.key .. ':n', core) end
-    if batch.over_tasks > 0 then
-      call('HSET', lane.key .. ':dropped', core, lane_text(batch.over) .. ' ' .. lane_text(batch.over_tasks))
-    else
-      call('HDEL', lane.key .. ':dropped', core)
-    end
-  end
-end
-local function lane_score(at_us) return string.format('%.3f', at_us / 1000) end
-local function lane_forget(lane)
-  for _, name in ipairs(LANE_KEYS) do call('UNLINK', lane.key .. name) end
-  call('ZREM', root .. 'lanes', lane.core)
-end
-local function lane_write_waiting(lane)
-  local more = lane.waiting - lane.waiting_before
-  if more == 0 then return end
-  local field = 'limited:' .. (lane.kind or '')
-  if call('HINCRBY', meta, field, more) < 0 then call('HSET', meta, field, 0) end
-end
-local function lane_write()
-  for _, lane in ipairs(lanes_loaded) do
-    lane_write_entries(lane)
-    if lane.told then lane.lost = lane.lost and 0
-    elseif (lane.reclaimed or 0) > 0 then lane.lost = (lane.lost or 0) + lane.reclaimed end
-    local fields = {}
-    for _, field in ipairs(LANE_STATE) do
-      if lane[field] then
-        fields[#fields + 1] = field
-        fields[#fields + 1] = lane_text(lane[field])
-      end
-    end
-    call('HSET', lane.key, unpack(fields, 1, #fields))
-    lane_write_waiting(lane)
-    if lane.machine and lane.machine.write then lane.machine.write(lane) end
-    tally_write(lane)
-    if lane.next == false then
-      call('ZREM', root .. 'lanes', lane.core)
-    elseif lane.next then
-      call('ZADD', root .. 'lanes', lane_score(lane.next), lane.core)
-    elseif lane.wake then
-      local at_once = lane.wake <= lane.now
-      call('ZADD', root .. 'lanes', 'LT', lane_score(at_once and lane.real or lane.wake), lane.core)
-      lane_bell = lane_bell or at_once
-    end
-    if not lane.account and call('EXISTS', lane.key .. ':q') == 0 then lane_forget(lane) end
-  end
-  if lane_bell then call('SPUBLISH', root .. 'bell', 'l') end
-end
 local RECORD_FIELDS = { 'account', 'name', 'type', 'config', 'description', 'queue_s', 'valid_s', 'cooldown', 'created', 'updated', 'deleted' }
-local function record_lane(core, account, now_us)
-  local lane = lane_load(core, now_us)
-  if lane.account ~= account or lane.deleted then return nil end
-  return lane_settle(lane)
-end
 local function record_reply(lane)
   local reply = call('HMGET', lane.key, unpack(RECORD_FIELDS, 1, #RECORD_FIELDS))
   for i = 1, #RECORD_FIELDS do reply[i] = reply[i] or '' end
@@ -8465,7 +6144,7 @@ local function record_reply(lane)
 end
 local lane = lane_load(core, now_us)
 return lane.account and record_reply(lane) or {}`,
-  map: [[1,"lua/limiter/read.lua",1],[2,"lua/limiter/read.lua",4],[5,"lua/lib/root.lua",2],[7,"lua/lib/root.lua",8],[8,"lua/lib/lane.lua",34],[16,"lua/lib/lane.lua",57],[17,"lua/lib/limiter/aligned.lua",2],[19,"lua/lib/limiter/aligned.lua",5],[23,"lua/lib/limiter/aligned.lua",10],[32,"lua/lib/limiter/aligned.lua",20],[33,"lua/lib/limiter/aligned.lua",22],[44,"lua/lib/limiter/aligned.lua",34],[50,"lua/lib/limiter/level.lua",9],[54,"lua/lib/limiter/level.lua",14],[55,"lua/lib/limiter/level.lua",17],[60,"lua/lib/limiter/level.lua",23],[66,"lua/lib/limiter/level.lua",31],[67,"lua/lib/limiter/level.lua",33],[78,"lua/lib/limiter/level.lua",45],[86,"lua/lib/limiter/level.lua",55],[102,"lua/lib/limiter/level.lua",72],[121,"lua/lib/limiter/level.lua",92],[128,"lua/lib/limiter/level.lua",100],[187,"lua/lib/limiter/slots.lua",4],[189,"lua/lib/limiter/slots.lua",7],[190,"lua/lib/limiter/slots.lua",9],[191,"lua/lib/limiter/slots.lua",12],[206,"lua/lib/limiter/slots.lua",28],[216,"lua/lib/limiter/slots.lua",39],[221,"lua/lib/limiter/slots.lua",45],[245,"lua/lib/limiter/window.lua",4],[247,"lua/lib/limiter/window.lua",7],[248,"lua/lib/limiter/window.lua",9],[249,"lua/lib/limiter/window.lua",12],[253,"lua/lib/limiter/window.lua",17],[257,"lua/lib/limiter/window.lua",23],[267,"lua/lib/limiter/window.lua",35],[276,"lua/lib/limiter/window.lua",45],[282,"lua/lib/limiter/window.lua",53],[293,"lua/lib/limiter/window.lua",66],[302,"lua/lib/limiter/window.lua",76],[336,"lua/lib/limiter/window.lua",112],[370,"lua/lib/tally.lua",6],[371,"lua/lib/tally.lua",8],[372,"lua/lib/tally.lua",11],[386,"lua/lib/tally.lua",27],[409,"lua/lib/tally.lua",51],[412,"lua/lib/lane.lua",61],[413,"lua/lib/lane.lua",63],[414,"lua/lib/lane.lua",66],[428,"lua/lib/lane.lua",81],[429,"lua/lib/lane.lua",83],[443,"lua/lib/lane.lua",99],[447,"lua/lib/lane.lua",104],[455,"lua/lib/lane.lua",113],[462,"lua/lib/lane.lua",122],[466,"lua/lib/lane.lua",128],[467,"lua/lib/lane.lua",131],[473,"lua/lib/lane.lua",139],[479,"lua/lib/lane.lua",146],[483,"lua/lib/lane.lua",152],[491,"lua/lib/lane.lua",161],[492,"lua/lib/lane.lua",164],[503,"lua/lib/lane.lua",177],[506,"lua/lib/lane.lua",182],[510,"lua/lib/lane.lua",187],[517,"lua/lib/lane.lua",196],[524,"lua/lib/lane.lua",204],[530,"lua/lib/lane.lua",213],[535,"lua/lib/lane.lua",219],[544,"lua/lib/lane.lua",229],[546,"lua/lib/lane.lua",233],[558,"lua/lib/lane.lua",247],[566,"lua/lib/lane.lua",257],[569,"lua/lib/lane.lua",263],[574,"lua/lib/lane.lua",270],[578,"lua/lib/lane.lua",275],[581,"lua/lib/lane.lua",279],[584,"lua/lib/lane.lua",283],[618,"lua/lib/lane.lua",318],[619,"lua/lib/lane.lua",321],[623,"lua/lib/lane.lua",327],[629,"lua/lib/lane.lua",334],[632,"lua/lib/lane.lua",338],[654,"lua/lib/lane.lua",361],[658,"lua/lib/record.lua",6],[659,"lua/lib/record.lua",9],[664,"lua/lib/record.lua",16],[671,"lua/limiter/read.lua",11]],
+  map: [[1,"lua/limiter/read.lua",1],[2,"lua/limiter/read.lua",4],[5,"lua/lib/root.lua",2],[7,"lua/lib/root.lua",8],[8,"lua/lib/lane.lua",34],[15,"lua/lib/lane.lua",57],[16,"lua/lib/limiter/aligned.lua",2],[18,"lua/lib/limiter/aligned.lua",5],[22,"lua/lib/limiter/aligned.lua",10],[31,"lua/lib/limiter/aligned.lua",20],[32,"lua/lib/limiter/aligned.lua",22],[43,"lua/lib/limiter/aligned.lua",34],[49,"lua/lib/limiter/level.lua",9],[53,"lua/lib/limiter/level.lua",14],[54,"lua/lib/limiter/level.lua",17],[59,"lua/lib/limiter/level.lua",23],[65,"lua/lib/limiter/level.lua",31],[66,"lua/lib/limiter/level.lua",33],[77,"lua/lib/limiter/level.lua",45],[85,"lua/lib/limiter/level.lua",55],[101,"lua/lib/limiter/level.lua",72],[120,"lua/lib/limiter/level.lua",92],[127,"lua/lib/limiter/level.lua",100],[186,"lua/lib/limiter/slots.lua",4],[188,"lua/lib/limiter/slots.lua",7],[189,"lua/lib/limiter/slots.lua",9],[190,"lua/lib/limiter/slots.lua",12],[205,"lua/lib/limiter/slots.lua",28],[215,"lua/lib/limiter/slots.lua",39],[220,"lua/lib/limiter/slots.lua",45],[244,"lua/lib/limiter/window.lua",4],[246,"lua/lib/limiter/window.lua",7],[247,"lua/lib/limiter/window.lua",9],[248,"lua/lib/limiter/window.lua",12],[252,"lua/lib/limiter/window.lua",17],[256,"lua/lib/limiter/window.lua",23],[266,"lua/lib/limiter/window.lua",35],[275,"lua/lib/limiter/window.lua",45],[281,"lua/lib/limiter/window.lua",53],[292,"lua/lib/limiter/window.lua",66],[301,"lua/lib/limiter/window.lua",76],[335,"lua/lib/limiter/window.lua",112],[369,"lua/lib/tally.lua",6],[370,"lua/lib/lane.lua",61],[371,"lua/lib/lane.lua",66],[385,"lua/lib/lane.lua",81],[386,"lua/lib/lane.lua",83],[400,"lua/lib/record.lua",6],[401,"lua/lib/record.lua",16],[408,"lua/limiter/read.lua",11]],
 });
 
 /** Forgets the units that a limiter has given out; slots of running tasks stay taken. See lua/limiter/reset.lua. */
@@ -8917,10 +6596,6 @@ local function lane_load(core, now_us)
   lanes_loaded[#lanes_loaded + 1] = lane
   return lane
 end
-local function lane_closed_until(lane)
-  local at = math.max(lane.pause or 0, lane.cool or 0)
-  return at > lane.v and at or nil
-end
 local function lane_settle(lane)
   local machine = lane_limited(lane) and machines[lane.form]
   lane.machine = machine
@@ -8929,128 +6604,16 @@ local function lane_settle(lane)
   lane.settled = true
   return lane
 end
-local function lane_read(text)
-  local flow, core, from, to, attempts, recoveries, timeout_s, due_ms, kind, cost, first_ms, valid_ms =
-    string.match(text, '^([^|]+)|(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%d+);%w+,(%a)!?,(%d+),(%d+),(%d+)')
-  return { flow = flow, core = core, from = tonumber(from), to = tonumber(to), attempts = attempts, recoveries = recoveries,
-    timeout_s = timeout_s, due_ms = due_ms, kind = kind, cost = tonumber(cost), first_ms = tonumber(first_ms),
-    valid_ms = tonumber(valid_ms) }
-end
 local function lane_entry_text(lane, range, from, to, kind, cost)
   return string.format('%s|%s,%.0f,%.0f,%s,%s,%s,%s;%s,%s,%.0f,%.0f,%.0f', range.flow, range.core, from, to, range.attempts,
     range.recoveries, range.timeout_s, range.due_ms, lane.core, kind, cost, range.first_ms, range.valid_ms)
-end
-local function lane_key(range) return range.core .. ',' .. lane_text(range.to) .. ',' .. range.attempts end
-local function lane_entry_read(key, text)
-  local arrived, place, entry = string.match(text, '^(%d+) (%d+) (.*)$')
-  local range = lane_read(entry)
-  range.key, range.arrived, range.place = key, tonumber(arrived), tonumber(place)
-  return range
-end
-local function lane_entry(lane, key)
-  local range = lane.entries[key]
-  if range ~= nil then return range end
-  local text = call('HGET', lane.key .. ':e', key)
-  return text and lane_entry_read(key, text)
 end
 local function lane_plan(lane, key, range)
   if lane.entries[key] == nil then lane.changed[#lane.changed + 1] = key end
   lane.entries[key] = range
 end
-local function lane_batch(lane, core)
-  local batch = lane.batches[core]
-  if batch then return batch end
-  local place, tasks = string.match(call('HGET', lane.key .. ':dropped', core) or '', '^(%d+) (%d+)$')
-  batch = { waiting = tonumber(call('HGET', lane.key .. ':n', core) or '0'), over = tonumber(place or '0'), over_tasks = tonumber(tasks or '0') }
-  lane.batches[core] = batch
-  return batch
-end
-local function lane_is_dropped(batch, range) return range.place + range.from < batch.over end
-local function lane_count(lane, range, tasks)
-  local batch = lane_batch(lane, range.core)
-  if lane_is_dropped(batch, range) then
-    batch.over_tasks = batch.over_tasks + tasks
-    return
-  end
-  batch.waiting = batch.waiting + tasks
-  lane.waiting = lane.waiting + tasks
-  if lane.waiting > lane.queued_max then lane.queued_max = lane.waiting end
-  if range.place + range.from >= lane.seen then lane.fresh = lane.fresh + tasks end
-end
 local function lane_wake(lane, at_us)
   if not lane.wake or at_us < lane.wake then lane.wake = at_us end
-end
-local function lane_invalid_at(lane, range)
-  if range.valid_ms > 0 then return range.valid_ms * 1000 end
-  return lane_limited(lane) and lane.valid_s and range.first_ms * 1000 + lane.valid_s * 1000000 or math.huge
-end
-local function lane_add(lane, range)
-  if lane.waiting == 0 then lane_wake(lane, lane.now) end
-  local invalid_at = lane_invalid_at(lane, range)
-  if invalid_at < math.huge then lane_wake(lane, invalid_at) end
-  lane_plan(lane, range.key, range)
-  lane_count(lane, range, range.to - range.from + 1)
-end
-local function lane_queue(lane, range)
-  range.key = lane_key(range)
-  if lane_entry(lane, range.key) then return end
-  range.place = lane.seq - range.from
-  local tasks = range.to - range.from + 1
-  lane.seq = lane.seq + tasks
-  range.arrived = lane.active
-  if lane.waiting > 0 and lane.fresh == 0 then
-    lane.seen = lane.seq
-    tally(lane, lane.now, 0, tasks, 0)
-  end
-  lane_add(lane, range)
-end
-local function lane_return(lane, range, place)
-  range.key, range.place, range.arrived = lane_key(range), place, lane.active
-  if lane_is_dropped(lane_batch(lane, range.core), range) then return end
-  local held = lane_entry(lane, range.key)
-  if held then
-    if held.from <= range.from then return end
-    lane_count(lane, held, held.from - held.to - 1)
-    range.place, range.arrived = math.min(place, held.place), math.min(range.arrived, held.arrived)
-    return lane_add(lane, range)
-  end
-  local behind = call('ZRANGEBYSCORE', lane.key .. ':q', lane_text(place + range.from), '+inf', 'LIMIT', 0, 1)[1]
-  local text = behind and call('HGET', lane.key .. ':e', behind)
-  if text then range.arrived = math.min(range.arrived, lane_entry_read(behind, text).arrived) end
-  lane_add(lane, range)
-  lane_wake(lane, lane.now)
-end
-local function lane_take(lane, range, tasks)
-  lane_count(lane, range, -tasks)
-  if range.from + tasks > range.to then
-    lane_plan(lane, range.key, false)
-    local index = range.valid_ms > 0 and lane.gone_until or lane.gone_first
-    index[#index + 1] = range.key
-    return true
-  end
-  range.from = range.from + tasks
-  lane_plan(lane, range.key, range)
-  return false
-end
-local function lane_drop(lane, core)
-  local batch = lane_batch(lane, core)
-  if batch.waiting == 0 then return end
-  batch.over, batch.over_tasks = lane.seq, batch.over_tasks + batch.waiting
-  lane.waiting = lane.waiting - batch.waiting
-  batch.waiting = 0
-  lane_wake(lane, lane.now)
-end
-local function lane_eased(lane)
-  if lane.waiting > 0 and lane.free > 0 then lane_wake(lane, lane.now) end
-end
-local function lane_give(lane, units, tasks, granted_ms, core, from, to)
-  if lane.machine and (lane.machine.done or granted_ms * 1000 >= (lane.since or 0)) then lane.machine.give(lane, units, granted_ms, core, from, to) end
-  tally(lane, granted_ms * 1000, -tasks, 0, 0)
-  lane_eased(lane)
-end
-local function lane_lags(lane, late_ms)
-  local lag = lane.lag or 0
-  lane.lag = math.floor(lag + (math.max(0, late_ms) - lag) / 8)
 end
 local function lane_plan()
   for _, lane in ipairs(lanes_loaded) do tally_plan(lane) end
@@ -9153,7 +6716,7 @@ lane_wake(lane, lane.now)
 lane_plan()
 lane_write()
 return record_reply(lane)`,
-  map: [[1,"lua/limiter/reset.lua",1],[2,"lua/limiter/reset.lua",4],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/lane.lua",34],[17,"lua/lib/lane.lua",57],[18,"lua/lib/limiter/aligned.lua",2],[20,"lua/lib/limiter/aligned.lua",5],[24,"lua/lib/limiter/aligned.lua",10],[33,"lua/lib/limiter/aligned.lua",20],[34,"lua/lib/limiter/aligned.lua",22],[45,"lua/lib/limiter/aligned.lua",34],[51,"lua/lib/limiter/level.lua",9],[55,"lua/lib/limiter/level.lua",14],[56,"lua/lib/limiter/level.lua",17],[61,"lua/lib/limiter/level.lua",23],[67,"lua/lib/limiter/level.lua",31],[68,"lua/lib/limiter/level.lua",33],[79,"lua/lib/limiter/level.lua",45],[87,"lua/lib/limiter/level.lua",55],[103,"lua/lib/limiter/level.lua",72],[122,"lua/lib/limiter/level.lua",92],[129,"lua/lib/limiter/level.lua",100],[188,"lua/lib/limiter/slots.lua",4],[190,"lua/lib/limiter/slots.lua",7],[191,"lua/lib/limiter/slots.lua",9],[192,"lua/lib/limiter/slots.lua",12],[207,"lua/lib/limiter/slots.lua",28],[217,"lua/lib/limiter/slots.lua",39],[222,"lua/lib/limiter/slots.lua",45],[246,"lua/lib/limiter/window.lua",4],[248,"lua/lib/limiter/window.lua",7],[249,"lua/lib/limiter/window.lua",9],[250,"lua/lib/limiter/window.lua",12],[254,"lua/lib/limiter/window.lua",17],[258,"lua/lib/limiter/window.lua",23],[268,"lua/lib/limiter/window.lua",35],[277,"lua/lib/limiter/window.lua",45],[283,"lua/lib/limiter/window.lua",53],[294,"lua/lib/limiter/window.lua",66],[303,"lua/lib/limiter/window.lua",76],[337,"lua/lib/limiter/window.lua",112],[371,"lua/lib/tally.lua",6],[372,"lua/lib/tally.lua",8],[373,"lua/lib/tally.lua",11],[387,"lua/lib/tally.lua",27],[410,"lua/lib/tally.lua",51],[413,"lua/lib/lane.lua",61],[414,"lua/lib/lane.lua",63],[415,"lua/lib/lane.lua",66],[429,"lua/lib/lane.lua",81],[430,"lua/lib/lane.lua",83],[444,"lua/lib/lane.lua",99],[448,"lua/lib/lane.lua",104],[456,"lua/lib/lane.lua",113],[463,"lua/lib/lane.lua",122],[467,"lua/lib/lane.lua",128],[468,"lua/lib/lane.lua",131],[474,"lua/lib/lane.lua",139],[480,"lua/lib/lane.lua",146],[484,"lua/lib/lane.lua",152],[492,"lua/lib/lane.lua",161],[493,"lua/lib/lane.lua",164],[504,"lua/lib/lane.lua",177],[507,"lua/lib/lane.lua",182],[511,"lua/lib/lane.lua",187],[518,"lua/lib/lane.lua",196],[525,"lua/lib/lane.lua",204],[531,"lua/lib/lane.lua",213],[536,"lua/lib/lane.lua",219],[545,"lua/lib/lane.lua",229],[547,"lua/lib/lane.lua",233],[559,"lua/lib/lane.lua",247],[567,"lua/lib/lane.lua",257],[570,"lua/lib/lane.lua",263],[575,"lua/lib/lane.lua",270],[579,"lua/lib/lane.lua",275],[582,"lua/lib/lane.lua",279],[585,"lua/lib/lane.lua",283],[619,"lua/lib/lane.lua",318],[620,"lua/lib/lane.lua",321],[624,"lua/lib/lane.lua",327],[630,"lua/lib/lane.lua",334],[633,"lua/lib/lane.lua",338],[655,"lua/lib/lane.lua",361],[659,"lua/lib/record.lua",6],[660,"lua/lib/record.lua",9],[665,"lua/lib/record.lua",16],[672,"lua/limiter/reset.lua",12],[674,"lua/limiter/reset.lua",15]],
+  map: [[1,"lua/limiter/reset.lua",1],[2,"lua/limiter/reset.lua",4],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/lane.lua",34],[17,"lua/lib/lane.lua",57],[18,"lua/lib/limiter/aligned.lua",2],[20,"lua/lib/limiter/aligned.lua",5],[24,"lua/lib/limiter/aligned.lua",10],[33,"lua/lib/limiter/aligned.lua",20],[34,"lua/lib/limiter/aligned.lua",22],[45,"lua/lib/limiter/aligned.lua",34],[51,"lua/lib/limiter/level.lua",9],[55,"lua/lib/limiter/level.lua",14],[56,"lua/lib/limiter/level.lua",17],[61,"lua/lib/limiter/level.lua",23],[67,"lua/lib/limiter/level.lua",31],[68,"lua/lib/limiter/level.lua",33],[79,"lua/lib/limiter/level.lua",45],[87,"lua/lib/limiter/level.lua",55],[103,"lua/lib/limiter/level.lua",72],[122,"lua/lib/limiter/level.lua",92],[129,"lua/lib/limiter/level.lua",100],[188,"lua/lib/limiter/slots.lua",4],[190,"lua/lib/limiter/slots.lua",7],[191,"lua/lib/limiter/slots.lua",9],[192,"lua/lib/limiter/slots.lua",12],[207,"lua/lib/limiter/slots.lua",28],[217,"lua/lib/limiter/slots.lua",39],[222,"lua/lib/limiter/slots.lua",45],[246,"lua/lib/limiter/window.lua",4],[248,"lua/lib/limiter/window.lua",7],[249,"lua/lib/limiter/window.lua",9],[250,"lua/lib/limiter/window.lua",12],[254,"lua/lib/limiter/window.lua",17],[258,"lua/lib/limiter/window.lua",23],[268,"lua/lib/limiter/window.lua",35],[277,"lua/lib/limiter/window.lua",45],[283,"lua/lib/limiter/window.lua",53],[294,"lua/lib/limiter/window.lua",66],[303,"lua/lib/limiter/window.lua",76],[337,"lua/lib/limiter/window.lua",112],[371,"lua/lib/tally.lua",6],[372,"lua/lib/tally.lua",8],[373,"lua/lib/tally.lua",11],[387,"lua/lib/tally.lua",27],[410,"lua/lib/tally.lua",51],[413,"lua/lib/lane.lua",61],[414,"lua/lib/lane.lua",63],[415,"lua/lib/lane.lua",66],[429,"lua/lib/lane.lua",81],[430,"lua/lib/lane.lua",83],[444,"lua/lib/lane.lua",104],[452,"lua/lib/lane.lua",122],[456,"lua/lib/lane.lua",146],[460,"lua/lib/lane.lua",177],[463,"lua/lib/lane.lua",275],[466,"lua/lib/lane.lua",279],[469,"lua/lib/lane.lua",283],[503,"lua/lib/lane.lua",318],[504,"lua/lib/lane.lua",321],[508,"lua/lib/lane.lua",327],[514,"lua/lib/lane.lua",334],[517,"lua/lib/lane.lua",338],[539,"lua/lib/lane.lua",361],[543,"lua/lib/record.lua",6],[544,"lua/lib/record.lua",9],[549,"lua/lib/record.lua",16],[556,"lua/limiter/reset.lua",12],[558,"lua/limiter/reset.lua",15]],
 });
 
 /** Opens a limiter that is paused, or that a target has asked to cool down. See lua/limiter/resume.lua. */
@@ -9605,10 +7168,6 @@ local function lane_load(core, now_us)
   lanes_loaded[#lanes_loaded + 1] = lane
   return lane
 end
-local function lane_closed_until(lane)
-  local at = math.max(lane.pause or 0, lane.cool or 0)
-  return at > lane.v and at or nil
-end
 local function lane_settle(lane)
   local machine = lane_limited(lane) and machines[lane.form]
   lane.machine = machine
@@ -9617,128 +7176,16 @@ local function lane_settle(lane)
   lane.settled = true
   return lane
 end
-local function lane_read(text)
-  local flow, core, from, to, attempts, recoveries, timeout_s, due_ms, kind, cost, first_ms, valid_ms =
-    string.match(text, '^([^|]+)|(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%d+);%w+,(%a)!?,(%d+),(%d+),(%d+)')
-  return { flow = flow, core = core, from = tonumber(from), to = tonumber(to), attempts = attempts, recoveries = recoveries,
-    timeout_s = timeout_s, due_ms = due_ms, kind = kind, cost = tonumber(cost), first_ms = tonumber(first_ms),
-    valid_ms = tonumber(valid_ms) }
-end
 local function lane_entry_text(lane, range, from, to, kind, cost)
   return string.format('%s|%s,%.0f,%.0f,%s,%s,%s,%s;%s,%s,%.0f,%.0f,%.0f', range.flow, range.core, from, to, range.attempts,
     range.recoveries, range.timeout_s, range.due_ms, lane.core, kind, cost, range.first_ms, range.valid_ms)
-end
-local function lane_key(range) return range.core .. ',' .. lane_text(range.to) .. ',' .. range.attempts end
-local function lane_entry_read(key, text)
-  local arrived, place, entry = string.match(text, '^(%d+) (%d+) (.*)$')
-  local range = lane_read(entry)
-  range.key, range.arrived, range.place = key, tonumber(arrived), tonumber(place)
-  return range
-end
-local function lane_entry(lane, key)
-  local range = lane.entries[key]
-  if range ~= nil then return range end
-  local text = call('HGET', lane.key .. ':e', key)
-  return text and lane_entry_read(key, text)
 end
 local function lane_plan(lane, key, range)
   if lane.entries[key] == nil then lane.changed[#lane.changed + 1] = key end
   lane.entries[key] = range
 end
-local function lane_batch(lane, core)
-  local batch = lane.batches[core]
-  if batch then return batch end
-  local place, tasks = string.match(call('HGET', lane.key .. ':dropped', core) or '', '^(%d+) (%d+)$')
-  batch = { waiting = tonumber(call('HGET', lane.key .. ':n', core) or '0'), over = tonumber(place or '0'), over_tasks = tonumber(tasks or '0') }
-  lane.batches[core] = batch
-  return batch
-end
-local function lane_is_dropped(batch, range) return range.place + range.from < batch.over end
-local function lane_count(lane, range, tasks)
-  local batch = lane_batch(lane, range.core)
-  if lane_is_dropped(batch, range) then
-    batch.over_tasks = batch.over_tasks + tasks
-    return
-  end
-  batch.waiting = batch.waiting + tasks
-  lane.waiting = lane.waiting + tasks
-  if lane.waiting > lane.queued_max then lane.queued_max = lane.waiting end
-  if range.place + range.from >= lane.seen then lane.fresh = lane.fresh + tasks end
-end
 local function lane_wake(lane, at_us)
   if not lane.wake or at_us < lane.wake then lane.wake = at_us end
-end
-local function lane_invalid_at(lane, range)
-  if range.valid_ms > 0 then return range.valid_ms * 1000 end
-  return lane_limited(lane) and lane.valid_s and range.first_ms * 1000 + lane.valid_s * 1000000 or math.huge
-end
-local function lane_add(lane, range)
-  if lane.waiting == 0 then lane_wake(lane, lane.now) end
-  local invalid_at = lane_invalid_at(lane, range)
-  if invalid_at < math.huge then lane_wake(lane, invalid_at) end
-  lane_plan(lane, range.key, range)
-  lane_count(lane, range, range.to - range.from + 1)
-end
-local function lane_queue(lane, range)
-  range.key = lane_key(range)
-  if lane_entry(lane, range.key) then return end
-  range.place = lane.seq - range.from
-  local tasks = range.to - range.from + 1
-  lane.seq = lane.seq + tasks
-  range.arrived = lane.active
-  if lane.waiting > 0 and lane.fresh == 0 then
-    lane.seen = lane.seq
-    tally(lane, lane.now, 0, tasks, 0)
-  end
-  lane_add(lane, range)
-end
-local function lane_return(lane, range, place)
-  range.key, range.place, range.arrived = lane_key(range), place, lane.active
-  if lane_is_dropped(lane_batch(lane, range.core), range) then return end
-  local held = lane_entry(lane, range.key)
-  if held then
-    if held.from <= range.from then return end
-    lane_count(lane, held, held.from - held.to - 1)
-    range.place, range.arrived = math.min(place, held.place), math.min(range.arrived, held.arrived)
-    return lane_add(lane, range)
-  end
-  local behind = call('ZRANGEBYSCORE', lane.key .. ':q', lane_text(place + range.from), '+inf', 'LIMIT', 0, 1)[1]
-  local text = behind and call('HGET', lane.key .. ':e', behind)
-  if text then range.arrived = math.min(range.arrived, lane_entry_read(behind, text).arrived) end
-  lane_add(lane, range)
-  lane_wake(lane, lane.now)
-end
-local function lane_take(lane, range, tasks)
-  lane_count(lane, range, -tasks)
-  if range.from + tasks > range.to then
-    lane_plan(lane, range.key, false)
-    local index = range.valid_ms > 0 and lane.gone_until or lane.gone_first
-    index[#index + 1] = range.key
-    return true
-  end
-  range.from = range.from + tasks
-  lane_plan(lane, range.key, range)
-  return false
-end
-local function lane_drop(lane, core)
-  local batch = lane_batch(lane, core)
-  if batch.waiting == 0 then return end
-  batch.over, batch.over_tasks = lane.seq, batch.over_tasks + batch.waiting
-  lane.waiting = lane.waiting - batch.waiting
-  batch.waiting = 0
-  lane_wake(lane, lane.now)
-end
-local function lane_eased(lane)
-  if lane.waiting > 0 and lane.free > 0 then lane_wake(lane, lane.now) end
-end
-local function lane_give(lane, units, tasks, granted_ms, core, from, to)
-  if lane.machine and (lane.machine.done or granted_ms * 1000 >= (lane.since or 0)) then lane.machine.give(lane, units, granted_ms, core, from, to) end
-  tally(lane, granted_ms * 1000, -tasks, 0, 0)
-  lane_eased(lane)
-end
-local function lane_lags(lane, late_ms)
-  local lag = lane.lag or 0
-  lane.lag = math.floor(lag + (math.max(0, late_ms) - lag) / 8)
 end
 local function lane_plan()
   for _, lane in ipairs(lanes_loaded) do tally_plan(lane) end
@@ -9841,7 +7288,7 @@ lane_plan()
 call('HSET', lane.key, 'updated', lane_text(math.floor(now_us / 1000)))
 lane_write()
 return record_reply(lane)`,
-  map: [[1,"lua/limiter/resume.lua",1],[2,"lua/limiter/resume.lua",4],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/lane.lua",34],[17,"lua/lib/lane.lua",57],[18,"lua/lib/limiter/aligned.lua",2],[20,"lua/lib/limiter/aligned.lua",5],[24,"lua/lib/limiter/aligned.lua",10],[33,"lua/lib/limiter/aligned.lua",20],[34,"lua/lib/limiter/aligned.lua",22],[45,"lua/lib/limiter/aligned.lua",34],[51,"lua/lib/limiter/level.lua",9],[55,"lua/lib/limiter/level.lua",14],[56,"lua/lib/limiter/level.lua",17],[61,"lua/lib/limiter/level.lua",23],[67,"lua/lib/limiter/level.lua",31],[68,"lua/lib/limiter/level.lua",33],[79,"lua/lib/limiter/level.lua",45],[87,"lua/lib/limiter/level.lua",55],[103,"lua/lib/limiter/level.lua",72],[122,"lua/lib/limiter/level.lua",92],[129,"lua/lib/limiter/level.lua",100],[188,"lua/lib/limiter/slots.lua",4],[190,"lua/lib/limiter/slots.lua",7],[191,"lua/lib/limiter/slots.lua",9],[192,"lua/lib/limiter/slots.lua",12],[207,"lua/lib/limiter/slots.lua",28],[217,"lua/lib/limiter/slots.lua",39],[222,"lua/lib/limiter/slots.lua",45],[246,"lua/lib/limiter/window.lua",4],[248,"lua/lib/limiter/window.lua",7],[249,"lua/lib/limiter/window.lua",9],[250,"lua/lib/limiter/window.lua",12],[254,"lua/lib/limiter/window.lua",17],[258,"lua/lib/limiter/window.lua",23],[268,"lua/lib/limiter/window.lua",35],[277,"lua/lib/limiter/window.lua",45],[283,"lua/lib/limiter/window.lua",53],[294,"lua/lib/limiter/window.lua",66],[303,"lua/lib/limiter/window.lua",76],[337,"lua/lib/limiter/window.lua",112],[371,"lua/lib/tally.lua",6],[372,"lua/lib/tally.lua",8],[373,"lua/lib/tally.lua",11],[387,"lua/lib/tally.lua",27],[410,"lua/lib/tally.lua",51],[413,"lua/lib/lane.lua",61],[414,"lua/lib/lane.lua",63],[415,"lua/lib/lane.lua",66],[429,"lua/lib/lane.lua",81],[430,"lua/lib/lane.lua",83],[444,"lua/lib/lane.lua",99],[448,"lua/lib/lane.lua",104],[456,"lua/lib/lane.lua",113],[463,"lua/lib/lane.lua",122],[467,"lua/lib/lane.lua",128],[468,"lua/lib/lane.lua",131],[474,"lua/lib/lane.lua",139],[480,"lua/lib/lane.lua",146],[484,"lua/lib/lane.lua",152],[492,"lua/lib/lane.lua",161],[493,"lua/lib/lane.lua",164],[504,"lua/lib/lane.lua",177],[507,"lua/lib/lane.lua",182],[511,"lua/lib/lane.lua",187],[518,"lua/lib/lane.lua",196],[525,"lua/lib/lane.lua",204],[531,"lua/lib/lane.lua",213],[536,"lua/lib/lane.lua",219],[545,"lua/lib/lane.lua",229],[547,"lua/lib/lane.lua",233],[559,"lua/lib/lane.lua",247],[567,"lua/lib/lane.lua",257],[570,"lua/lib/lane.lua",263],[575,"lua/lib/lane.lua",270],[579,"lua/lib/lane.lua",275],[582,"lua/lib/lane.lua",279],[585,"lua/lib/lane.lua",283],[619,"lua/lib/lane.lua",318],[620,"lua/lib/lane.lua",321],[624,"lua/lib/lane.lua",327],[630,"lua/lib/lane.lua",334],[633,"lua/lib/lane.lua",338],[655,"lua/lib/lane.lua",361],[659,"lua/lib/record.lua",6],[660,"lua/lib/record.lua",9],[665,"lua/lib/record.lua",16],[672,"lua/limiter/resume.lua",12],[674,"lua/limiter/resume.lua",15]],
+  map: [[1,"lua/limiter/resume.lua",1],[2,"lua/limiter/resume.lua",4],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/lane.lua",34],[17,"lua/lib/lane.lua",57],[18,"lua/lib/limiter/aligned.lua",2],[20,"lua/lib/limiter/aligned.lua",5],[24,"lua/lib/limiter/aligned.lua",10],[33,"lua/lib/limiter/aligned.lua",20],[34,"lua/lib/limiter/aligned.lua",22],[45,"lua/lib/limiter/aligned.lua",34],[51,"lua/lib/limiter/level.lua",9],[55,"lua/lib/limiter/level.lua",14],[56,"lua/lib/limiter/level.lua",17],[61,"lua/lib/limiter/level.lua",23],[67,"lua/lib/limiter/level.lua",31],[68,"lua/lib/limiter/level.lua",33],[79,"lua/lib/limiter/level.lua",45],[87,"lua/lib/limiter/level.lua",55],[103,"lua/lib/limiter/level.lua",72],[122,"lua/lib/limiter/level.lua",92],[129,"lua/lib/limiter/level.lua",100],[188,"lua/lib/limiter/slots.lua",4],[190,"lua/lib/limiter/slots.lua",7],[191,"lua/lib/limiter/slots.lua",9],[192,"lua/lib/limiter/slots.lua",12],[207,"lua/lib/limiter/slots.lua",28],[217,"lua/lib/limiter/slots.lua",39],[222,"lua/lib/limiter/slots.lua",45],[246,"lua/lib/limiter/window.lua",4],[248,"lua/lib/limiter/window.lua",7],[249,"lua/lib/limiter/window.lua",9],[250,"lua/lib/limiter/window.lua",12],[254,"lua/lib/limiter/window.lua",17],[258,"lua/lib/limiter/window.lua",23],[268,"lua/lib/limiter/window.lua",35],[277,"lua/lib/limiter/window.lua",45],[283,"lua/lib/limiter/window.lua",53],[294,"lua/lib/limiter/window.lua",66],[303,"lua/lib/limiter/window.lua",76],[337,"lua/lib/limiter/window.lua",112],[371,"lua/lib/tally.lua",6],[372,"lua/lib/tally.lua",8],[373,"lua/lib/tally.lua",11],[387,"lua/lib/tally.lua",27],[410,"lua/lib/tally.lua",51],[413,"lua/lib/lane.lua",61],[414,"lua/lib/lane.lua",63],[415,"lua/lib/lane.lua",66],[429,"lua/lib/lane.lua",81],[430,"lua/lib/lane.lua",83],[444,"lua/lib/lane.lua",104],[452,"lua/lib/lane.lua",122],[456,"lua/lib/lane.lua",146],[460,"lua/lib/lane.lua",177],[463,"lua/lib/lane.lua",275],[466,"lua/lib/lane.lua",279],[469,"lua/lib/lane.lua",283],[503,"lua/lib/lane.lua",318],[504,"lua/lib/lane.lua",321],[508,"lua/lib/lane.lua",327],[514,"lua/lib/lane.lua",334],[517,"lua/lib/lane.lua",338],[539,"lua/lib/lane.lua",361],[543,"lua/lib/record.lua",6],[544,"lua/lib/record.lua",9],[549,"lua/lib/record.lua",16],[556,"lua/limiter/resume.lua",12],[558,"lua/limiter/resume.lua",15]],
 });
 
 /** Reads how a limiter is used; changes nothing. See lua/limiter/usage.lua. */
@@ -9865,7 +7312,6 @@ local LANE_KEYS = { '', ':q', ':e', ':first', ':until', ':n', ':dropped', ':use'
 local LANE_TEXTS = { account = true, name = true, kind = true, form = true, cooldown = true }
 local LANE_STATE = { 't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem', 'lag', 'lost' }
 local lanes_loaded, lanes_by_core = {}, {}
-local lane_bell = false
 local machines = {}
 do
   local function aligned_us(lane) return lane.interval_s * 1000000 end
@@ -10221,47 +7667,6 @@ do
   }
 end
 local TALLIES = { { 's', 1000000, 61 }, { 'm', 60000000, 61 }, { 'd', 86400000000, 31 } }
-local function tally_text(number) return string.format('%.0f', number) end
-local function tally(lane, at_us, granted, throttled, expired)
-  for _, unit in ipairs(TALLIES) do
-    local stamp = math.floor(at_us / unit[2])
-    local field = unit[1] .. tally_text(stamp % unit[3])
-    local slot = lane.tallies[field]
-    if not slot or slot.stamp < stamp then
-      slot = { stamp = stamp, granted = 0, throttled = 0, expired = 0, unit = unit[1] }
-      lane.tallies[field] = slot
-    end
-    if slot.stamp == stamp then
-      slot.granted, slot.throttled, slot.expired = slot.granted + granted, slot.throttled + throttled, slot.expired + expired
-    end
-  end
-end
-local function tally_plan(lane)
-  tally(lane, lane.now, 0, 0, 0)
-  lane.tally_fields = {}
-  for field, slot in pairs(lane.tallies) do
-    local stamp, granted, throttled, rest, most = nil, 0, 0, 0, 0
-    local text = call('HGET', lane.key .. ':use', field)
-    if text then stamp, granted, throttled, rest = string.match(text, '^(%d+) (%d+) (%d+) ?(%d*)') end
-    stamp = tonumber(stamp or '-1')
-    if stamp < slot.stamp then granted, throttled, rest = 0, 0, 0 end
-    if stamp <= slot.stamp then
-      granted = math.max(0, granted + slot.granted)
-      local value = tally_text(slot.stamp) .. ' ' .. tally_text(granted) .. ' ' .. tally_text(throttled + slot.throttled)
-      if slot.unit == 'm' then
-        most = math.max(tonumber(rest), slot.stamp == math.floor(lane.now / 60000000) and lane.queued_max or 0)
-        value = value .. ' ' .. tally_text(most) .. ' ' .. tally_text(lane.waiting)
-      elseif slot.unit == 'd' then
-        value = value .. ' ' .. tally_text(rest + slot.expired)
-      end
-      lane.tally_fields[#lane.tally_fields + 1] = field
-      lane.tally_fields[#lane.tally_fields + 1] = value
-    end
-  end
-end
-local function tally_write(lane)
-  call('HSET', lane.key .. ':use', unpack(lane.tally_fields, 1, #lane.tally_fields))
-end
 local function lane_text(number) return string.format('%.0f', number) end
 local function lane_limited(lane) return lane.account and not lane.deleted end
 local function lane_load(core, now_us)
@@ -10305,222 +7710,7 @@ local function lane_settle(lane)
   lane.settled = true
   return lane
 end
-local function lane_read(text)
-  local flow, core, from, to, attempts, recoveries, timeout_s, due_ms, kind, cost, first_ms, valid_ms =
-    string.match(text, '^([^|]+)|(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%d+);%w+,(%a)!?,(%d+),(%d+),(%d+)')
-  return { flow = flow, core = core, from = tonumber(from), to = tonumber(to), attempts = attempts, recoveries = recoveries,
-    timeout_s = timeout_s, due_ms = due_ms, kind = kind, cost = tonumber(cost), first_ms = tonumber(first_ms),
-    valid_ms = tonumber(valid_ms) }
-end
-local function lane_entry_text(lane, range, from, to, kind, cost)
-  return string.format('%s|%s,%.0f,%.0f,%s,%s,%s,%s;%s,%s,%.0f,%.0f,%.0f', range.flow, range.core, from, to, range.attempts,
-    range.recoveries, range.timeout_s, range.due_ms, lane.core, kind, cost, range.first_ms, range.valid_ms)
-end
-local function lane_key(range) return range.core .. ',' .. lane_text(range.to) .. ',' .. range.attempts end
-local function lane_entry_read(key, text)
-  local arrived, place, entry = string.match(text, '^(%d+) (%d+) (.*)$')
-  local range = lane_read(entry)
-  range.key, range.arrived, range.place = key, tonumber(arrived), tonumber(place)
-  return range
-end
-local function lane_entry(lane, key)
-  local range = lane.entries[key]
-  if range ~= nil then return range end
-  local text = call('HGET', lane.key .. ':e', key)
-  return text and lane_entry_read(key, text)
-end
-local function lane_plan(lane, key, range)
-  if lane.entries[key] == nil then lane.changed[#lane.changed + 1] = key end
-  lane.entries[key] = range
-end
-local function lane_batch(lane, core)
-  local batch = lane.batches[core]
-  if batch then return batch end
-  local place, tasks = string.match(call('HGET', lane.key .. ':dropped', core) or '', '^(%d+) (%d+)$')
-  batch = { waiting = tonumber(call('HGET', lane.key .. ':n', core) or '0'), over = tonumber(place or '0'), over_tasks = tonumber(tasks or '0') }
-  lane.batches[core] = batch
-  return batch
-end
-local function lane_is_dropped(batch, range) return range.place + range.from < batch.over end
-local function lane_count(lane, range, tasks)
-  local batch = lane_batch(lane, range.core)
-  if lane_is_dropped(batch, range) then
-    batch.over_tasks = batch.over_tasks + tasks
-    return
-  end
-  batch.waiting = batch.waiting + tasks
-  lane.waiting = lane.waiting + tasks
-  if lane.waiting > lane.queued_max then lane.queued_max = lane.waiting end
-  if range.place + range.from >= lane.seen then lane.fresh = lane.fresh + tasks end
-end
-local function lane_wake(lane, at_us)
-  if not lane.wake or at_us < lane.wake then lane.wake = at_us end
-end
-local function lane_invalid_at(lane, range)
-  if range.valid_ms > 0 then return range.valid_ms * 1000 end
-  return lane_limited(lane) and lane.valid_s and range.first_ms * 1000 + lane.valid_s * 1000000 or math.huge
-end
-local function lane_add(lane, range)
-  if lane.waiting == 0 then lane_wake(lane, lane.now) end
-  local invalid_at = lane_invalid_at(lane, range)
-  if invalid_at < math.huge then lane_wake(lane, invalid_at) end
-  lane_plan(lane, range.key, range)
-  lane_count(lane, range, range.to - range.from + 1)
-end
-local function lane_queue(lane, range)
-  range.key = lane_key(range)
-  if lane_entry(lane, range.key) then return end
-  range.place = lane.seq - range.from
-  local tasks = range.to - range.from + 1
-  lane.seq = lane.seq + tasks
-  range.arrived = lane.active
-  if lane.waiting > 0 and lane.fresh == 0 then
-    lane.seen = lane.seq
-    tally(lane, lane.now, 0, tasks, 0)
-  end
-  lane_add(lane, range)
-end
-local function lane_return(lane, range, place)
-  range.key, range.place, range.arrived = lane_key(range), place, lane.active
-  if lane_is_dropped(lane_batch(lane, range.core), range) then return end
-  local held = lane_entry(lane, range.key)
-  if held then
-    if held.from <= range.from then return end
-    lane_count(lane, held, held.from - held.to - 1)
-    range.place, range.arrived = math.min(place, held.place), math.min(range.arrived, held.arrived)
-    return lane_add(lane, range)
-  end
-  local behind = call('ZRANGEBYSCORE', lane.key .. ':q', lane_text(place + range.from), '+inf', 'LIMIT', 0, 1)[1]
-  local text = behind and call('HGET', lane.key .. ':e', behind)
-  if text then range.arrived = math.min(range.arrived, lane_entry_read(behind, text).arrived) end
-  lane_add(lane, range)
-  lane_wake(lane, lane.now)
-end
-local function lane_take(lane, range, tasks)
-  lane_count(lane, range, -tasks)
-  if range.from + tasks > range.to then
-    lane_plan(lane, range.key, false)
-    local index = range.valid_ms > 0 and lane.gone_until or lane.gone_first
-    index[#index + 1] = range.key
-    return true
-  end
-  range.from = range.from + tasks
-  lane_plan(lane, range.key, range)
-  return false
-end
-local function lane_drop(lane, core)
-  local batch = lane_batch(lane, core)
-  if batch.waiting == 0 then return end
-  batch.over, batch.over_tasks = lane.seq, batch.over_tasks + batch.waiting
-  lane.waiting = lane.waiting - batch.waiting
-  batch.waiting = 0
-  lane_wake(lane, lane.now)
-end
-local function lane_eased(lane)
-  if lane.waiting > 0 and lane.free > 0 then lane_wake(lane, lane.now) end
-end
-local function lane_give(lane, units, tasks, granted_ms, core, from, to)
-  if lane.machine and (lane.machine.done or granted_ms * 1000 >= (lane.since or 0)) then lane.machine.give(lane, units, granted_ms, core, from, to) end
-  tally(lane, granted_ms * 1000, -tasks, 0, 0)
-  lane_eased(lane)
-end
-local function lane_lags(lane, late_ms)
-  local lag = lane.lag or 0
-  lane.lag = math.floor(lag + (math.max(0, late_ms) - lag) / 8)
-end
-local function lane_plan()
-  for _, lane in ipairs(lanes_loaded) do tally_plan(lane) end
-end
-local function lane_sliced(command, key, list)
-  for i = 1, #list, 1000 do call(command, key, unpack(list, i, math.min(i + 999, #list))) end
-end
-local function lane_write_entries(lane)
-  local gone, places, texts, first, valid = {}, {}, {}, {}, {}
-  local function add(list, a, b)
-    list[#list + 1] = a
-    list[#list + 1] = b
-  end
-  for _, key in ipairs(lane.changed) do
-    local range = lane.entries[key]
-    if range then
-      add(places, lane_text(range.place + range.from), key)
-      add(texts, key, lane_text(range.arrived) .. ' ' .. lane_text(range.place) .. ' '
-        .. lane_entry_text(lane, range, range.from, range.to, range.kind, range.cost))
-      if range.valid_ms > 0 then add(valid, range.valid_ms, key) else add(first, range.first_ms, key) end
-    else
-      gone[#gone + 1] = key
-    end
-  end
-  lane_sliced('ZREM', lane.key .. ':q', gone)
-  lane_sliced('ZREM', lane.key .. ':first', lane.gone_first)
-  lane_sliced('ZREM', lane.key .. ':until', lane.gone_until)
-  lane_sliced('HDEL', lane.key .. ':e', gone)
-  lane_sliced('ZADD', lane.key .. ':q', places)
-  lane_sliced('HSET', lane.key .. ':e', texts)
-  lane_sliced('ZADD', lane.key .. ':first', first)
-  lane_sliced('ZADD', lane.key .. ':until', valid)
-  for core, batch in pairs(lane.batches) do
-    if batch.waiting > 0 then call('HSET', lane.key .. ':n', core, batch.waiting) else call('HDEL', lane.key .. ':n', core) end
-    if batch.over_tasks > 0 then
-      call('HSET', lane.key .. ':dropped', core, lane_text(batch.over) .. ' ' .. lane_text(batch.over_tasks))
-    else
-      call('HDEL', lane.key .. ':dropped', core)
-    end
-  end
-end
-local function lane_score(at_us) return string.format('%.3f', at_us / 1000) end
-local function lane_forget(lane)
-  for _, name in ipairs(LANE_KEYS) do call('UNLINK', lane.key .. name) end
-  call('ZREM', root .. 'lanes', lane.core)
-end
-local function lane_write_waiting(lane)
-  local more = lane.waiting - lane.waiting_before
-  if more == 0 then return end
-  local field = 'limited:' .. (lane.kind or '')
-  if call('HINCRBY', meta, field, more) < 0 then call('HSET', meta, field, 0) end
-end
-local function lane_write()
-  for _, lane in ipairs(lanes_loaded) do
-    lane_write_entries(lane)
-    if lane.told then lane.lost = lane.lost and 0
-    elseif (lane.reclaimed or 0) > 0 then lane.lost = (lane.lost or 0) + lane.reclaimed end
-    local fields = {}
-    for _, field in ipairs(LANE_STATE) do
-      if lane[field] then
-        fields[#fields + 1] = field
-        fields[#fields + 1] = lane_text(lane[field])
-      end
-    end
-    call('HSET', lane.key, unpack(fields, 1, #fields))
-    lane_write_waiting(lane)
-    if lane.machine and lane.machine.write then lane.machine.write(lane) end
-    tally_write(lane)
-    if lane.next == false then
-      call('ZREM', root .. 'lanes', lane.core)
-    elseif lane.next then
-      call('ZADD', root .. 'lanes', lane_score(lane.next), lane.core)
-    elseif lane.wake then
-      local at_once = lane.wake <= lane.now
-      call('ZADD', root .. 'lanes', 'LT', lane_score(at_once and lane.real or lane.wake), lane.core)
-      lane_bell = lane_bell or at_once
-    end
-    if not lane.account and call('EXISTS', lane.key .. ':q') == 0 then lane_forget(lane) end
-  end
-  if lane_bell then call('SPUBLISH', root .. 'bell', 'l') end
-end
 local RECORD_FIELDS = { 'account', 'name', 'type', 'config', 'description', 'queue_s', 'valid_s', 'cooldown', 'created', 'updated', 'deleted' }
-local function record_lane(core, account, now_us)
-  local lane = lane_load(core, now_us)
-  if lane.account ~= account or lane.deleted then return nil end
-  return lane_settle(lane)
-end
-local function record_reply(lane)
-  local reply = call('HMGET', lane.key, unpack(RECORD_FIELDS, 1, #RECORD_FIELDS))
-  for i = 1, #RECORD_FIELDS do reply[i] = reply[i] or '' end
-  local paused = lane.pause and lane.pause > lane.v
-  reply[#reply + 1] = not paused and '' or lane.pause < math.huge and lane_text((lane.pause - lane.skew) / 1000) or 'inf'
-  return reply
-end
 local lane = lane_load(core, now_us)
 if lane.account ~= account then return {} end
 lane_settle(lane)
@@ -10533,7 +7723,7 @@ if lane.machine then
 end
 local next_ms = next_us and next_us < math.huge and lane_text(math.ceil((next_us - lane.skew) / 1000)) or ''
 return { math.floor(lane.now / 1000), lane.waiting, lane.held or 0, free, next_ms, call('HGETALL', lane.key .. ':use') }`,
-  map: [[1,"lua/limiter/usage.lua",1],[2,"lua/limiter/usage.lua",4],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/lane.lua",34],[17,"lua/lib/lane.lua",57],[18,"lua/lib/limiter/aligned.lua",2],[20,"lua/lib/limiter/aligned.lua",5],[24,"lua/lib/limiter/aligned.lua",10],[33,"lua/lib/limiter/aligned.lua",20],[34,"lua/lib/limiter/aligned.lua",22],[45,"lua/lib/limiter/aligned.lua",34],[51,"lua/lib/limiter/level.lua",9],[55,"lua/lib/limiter/level.lua",14],[56,"lua/lib/limiter/level.lua",17],[61,"lua/lib/limiter/level.lua",23],[67,"lua/lib/limiter/level.lua",31],[68,"lua/lib/limiter/level.lua",33],[79,"lua/lib/limiter/level.lua",45],[87,"lua/lib/limiter/level.lua",55],[103,"lua/lib/limiter/level.lua",72],[122,"lua/lib/limiter/level.lua",92],[129,"lua/lib/limiter/level.lua",100],[188,"lua/lib/limiter/slots.lua",4],[190,"lua/lib/limiter/slots.lua",7],[191,"lua/lib/limiter/slots.lua",9],[192,"lua/lib/limiter/slots.lua",12],[207,"lua/lib/limiter/slots.lua",28],[217,"lua/lib/limiter/slots.lua",39],[222,"lua/lib/limiter/slots.lua",45],[246,"lua/lib/limiter/window.lua",4],[248,"lua/lib/limiter/window.lua",7],[249,"lua/lib/limiter/window.lua",9],[250,"lua/lib/limiter/window.lua",12],[254,"lua/lib/limiter/window.lua",17],[258,"lua/lib/limiter/window.lua",23],[268,"lua/lib/limiter/window.lua",35],[277,"lua/lib/limiter/window.lua",45],[283,"lua/lib/limiter/window.lua",53],[294,"lua/lib/limiter/window.lua",66],[303,"lua/lib/limiter/window.lua",76],[337,"lua/lib/limiter/window.lua",112],[371,"lua/lib/tally.lua",6],[372,"lua/lib/tally.lua",8],[373,"lua/lib/tally.lua",11],[387,"lua/lib/tally.lua",27],[410,"lua/lib/tally.lua",51],[413,"lua/lib/lane.lua",61],[414,"lua/lib/lane.lua",63],[415,"lua/lib/lane.lua",66],[429,"lua/lib/lane.lua",81],[430,"lua/lib/lane.lua",83],[444,"lua/lib/lane.lua",99],[448,"lua/lib/lane.lua",104],[456,"lua/lib/lane.lua",113],[463,"lua/lib/lane.lua",122],[467,"lua/lib/lane.lua",128],[468,"lua/lib/lane.lua",131],[474,"lua/lib/lane.lua",139],[480,"lua/lib/lane.lua",146],[484,"lua/lib/lane.lua",152],[492,"lua/lib/lane.lua",161],[493,"lua/lib/lane.lua",164],[504,"lua/lib/lane.lua",177],[507,"lua/lib/lane.lua",182],[511,"lua/lib/lane.lua",187],[518,"lua/lib/lane.lua",196],[525,"lua/lib/lane.lua",204],[531,"lua/lib/lane.lua",213],[536,"lua/lib/lane.lua",219],[545,"lua/lib/lane.lua",229],[547,"lua/lib/lane.lua",233],[559,"lua/lib/lane.lua",247],[567,"lua/lib/lane.lua",257],[570,"lua/lib/lane.lua",263],[575,"lua/lib/lane.lua",270],[579,"lua/lib/lane.lua",275],[582,"lua/lib/lane.lua",279],[585,"lua/lib/lane.lua",283],[619,"lua/lib/lane.lua",318],[620,"lua/lib/lane.lua",321],[624,"lua/lib/lane.lua",327],[630,"lua/lib/lane.lua",334],[633,"lua/lib/lane.lua",338],[655,"lua/lib/lane.lua",361],[659,"lua/lib/record.lua",6],[660,"lua/lib/record.lua",9],[665,"lua/lib/record.lua",16],[672,"lua/limiter/usage.lua",12],[675,"lua/limiter/usage.lua",16]],
+  map: [[1,"lua/limiter/usage.lua",1],[2,"lua/limiter/usage.lua",4],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/lane.lua",34],[16,"lua/lib/lane.lua",57],[17,"lua/lib/limiter/aligned.lua",2],[19,"lua/lib/limiter/aligned.lua",5],[23,"lua/lib/limiter/aligned.lua",10],[32,"lua/lib/limiter/aligned.lua",20],[33,"lua/lib/limiter/aligned.lua",22],[44,"lua/lib/limiter/aligned.lua",34],[50,"lua/lib/limiter/level.lua",9],[54,"lua/lib/limiter/level.lua",14],[55,"lua/lib/limiter/level.lua",17],[60,"lua/lib/limiter/level.lua",23],[66,"lua/lib/limiter/level.lua",31],[67,"lua/lib/limiter/level.lua",33],[78,"lua/lib/limiter/level.lua",45],[86,"lua/lib/limiter/level.lua",55],[102,"lua/lib/limiter/level.lua",72],[121,"lua/lib/limiter/level.lua",92],[128,"lua/lib/limiter/level.lua",100],[187,"lua/lib/limiter/slots.lua",4],[189,"lua/lib/limiter/slots.lua",7],[190,"lua/lib/limiter/slots.lua",9],[191,"lua/lib/limiter/slots.lua",12],[206,"lua/lib/limiter/slots.lua",28],[216,"lua/lib/limiter/slots.lua",39],[221,"lua/lib/limiter/slots.lua",45],[245,"lua/lib/limiter/window.lua",4],[247,"lua/lib/limiter/window.lua",7],[248,"lua/lib/limiter/window.lua",9],[249,"lua/lib/limiter/window.lua",12],[253,"lua/lib/limiter/window.lua",17],[257,"lua/lib/limiter/window.lua",23],[267,"lua/lib/limiter/window.lua",35],[276,"lua/lib/limiter/window.lua",45],[282,"lua/lib/limiter/window.lua",53],[293,"lua/lib/limiter/window.lua",66],[302,"lua/lib/limiter/window.lua",76],[336,"lua/lib/limiter/window.lua",112],[370,"lua/lib/tally.lua",6],[371,"lua/lib/lane.lua",61],[372,"lua/lib/lane.lua",63],[373,"lua/lib/lane.lua",66],[387,"lua/lib/lane.lua",81],[388,"lua/lib/lane.lua",83],[402,"lua/lib/lane.lua",99],[406,"lua/lib/lane.lua",104],[414,"lua/lib/record.lua",6],[415,"lua/limiter/usage.lua",12],[418,"lua/limiter/usage.lua",16]],
 });
 
 /** Says that a process is alive and answers with all that are, by this shard's clock. See lua/member/beat.lua. */
@@ -10715,67 +7905,11 @@ local function batch_visible(core, account)
   if not b or b.a ~= account or b.s == 'tray' or b.s == 'notes' or b.s == 'deleted' then return nil end
   return b
 end
-local function batch_live(b) return b.s == 'pending' or b.s == 'processing' or b.s == 'tray' or b.s == 'notes' end
-local function batch_waiting(b) return b.n - b.c - b.f - b.x - b.r end
 local ROUND_ATTEMPTS = 100
 local function attempts_first(b) return b.k * ROUND_ATTEMPTS end
-local function round_entry_stale(b, entry) return math.floor(entry.attempts / ROUND_ATTEMPTS) ~= b.k end
-local function task_waits(b, i, byte)
-  if byte == 'q' or byte == 'r' then return true end
-  return (byte == 'f' or byte == 'e') and b.o_from ~= nil and i >= b.o_from and i <= b.o_to
-end
-local function segment_bounds(b, i)
-  local g = b.g
-  if not g then return 0, b.n - 1 end
-  local lo, last = 0, #g / 4 - 1
-  local hi = last
-  while lo < hi do
-    local mid = math.ceil((lo + hi) / 2)
-    if struct.unpack('>I4', g, mid * 4 + 1) <= i then lo = mid else hi = mid - 1 end
-  end
-  local base = struct.unpack('>I4', g, lo * 4 + 1)
-  return base, lo < last and struct.unpack('>I4', g, lo * 4 + 5) - 1 or b.n - 1
-end
 local function segment_key(b, base) return b.key .. ':' .. string.format('%d', base) end
-local function segment_last(b)
-  if not b.g then return 0 end
-  return struct.unpack('>I4', b.g, #b.g - 3)
-end
-local function batch_end(b, now, keep_ms)
-  b.dirty = true
-  if b.n > b.c + b.f + b.x or b.s == 'notes' then return false end
-  if b.s == 'tray' then
-    b.deadline = math.max(now, b.t + 1000) + keep_ms
-    return true
-  end
-  if b.z or (b.h and batch_live(b)) then return false end
-  if b.s == 'pending' or b.s == 'processing' then
-    b.s = b.f > 0 and 'failed' or b.c > 0 and 'completed' or 'cancelled'
-  end
-  b.z = now
-  b.ended = true
-  b.deadline = now + keep_ms
-  return true
-end
-local function batch_stop(b, status, now, keep_ms)
-  local waiting = batch_waiting(b)
-  if status == 'expired' then b.f = b.f + waiting else b.x = b.x + waiting end
-  b.s = status
-  b.deadline = '' -- leaves the deadlines until its last running task has finished
-  batch_end(b, now, keep_ms)
-end
 local function list_key(b, status)
   return root .. 'a:' .. b.a .. ':b' .. (status and ':' .. status or '')
-end
-local function label_keys(account, labels)
-  local list = {}
-  for hash in string.gmatch(labels, '%w%w%w%w%w%w%w%w%w%w') do list[#list + 1] = root .. 'a:' .. account .. ':l:' .. hash end
-  return list
-end
-local function batch_ended(b, from, tasks, byte)
-  if not b.W or byte == 'r' then return end
-  b.told = b.told or {}
-  b.told[#b.told + 1] = byte .. from .. '+' .. tasks
 end
 local function batch_tell(b, now)
   local till, tasks_till, number = string.match(b.W, '^(%d+) (%d+) (%d+)$')
@@ -10804,22 +7938,6 @@ local function batch_save(now)
   end
 end
 local rings, rings_by_key = {}, {}
-local function ring_read(key, window)
-  if rings_by_key[key] then return rings_by_key[key] end
-  local items = call('LRANGE', key, 0, window - 1)
-  local ring = { key = key, items = items, read = #items, head = 1, whole = #items < window or call('LLEN', key) == #items }
-  rings[#rings + 1] = ring
-  rings_by_key[key] = ring
-  return ring
-end
-local function ring_take(ring)
-  local item = ring.items[ring.head]
-  if item == nil or (ring.head > ring.read and not ring.whole) then return nil end
-  ring.head = ring.head + 1
-  return item
-end
-local function ring_put(ring, item) ring.items[#ring.items + 1] = item end
-local function ring_left(ring) return #ring.items - ring.head + 1 end
 local function ring_came_round(ring)
   if not ring.whole or #ring.items ~= 2 * ring.read or ring.head ~= ring.read + 1 then return false end
   for i = 1, ring.read do
@@ -10830,20 +7948,6 @@ end
 local function ring_taken(key)
   local ring = rings_by_key[key]
   return ring and not ring_came_round(ring) and math.min(ring.head - 1, ring.read) or 0
-end
-local function rings_put()
-  for _, ring in ipairs(rings) do
-    local from = ring_came_round(ring) and #ring.items + 1 or math.max(ring.head, ring.read + 1)
-    for i = from, #ring.items, 1000 do
-      call('RPUSH', ring.key, unpack(ring.items, i, math.min(i + 999, #ring.items)))
-    end
-  end
-end
-local function rings_trim()
-  for _, ring in ipairs(rings) do
-    local taken = ring_taken(ring.key)
-    if taken > 0 then call('LTRIM', ring.key, taken, -1) end
-  end
 end
 local plans, plans_made = {}, {}
 local depth = { f = 0, r = 0, n = 0 }
@@ -10881,33 +7985,8 @@ end
 local function entry_of(core, from, to, attempts, recoveries, timeout_s, due_ms, limit)
   return string.format('%s,%d,%d,%d,%d,%d,%d%s', core, from, to, attempts, recoveries, timeout_s, due_ms, limit or '')
 end
-local function entry_read(entry)
-  local core, from, to, attempts, recoveries, timeout_s, due_ms, limit =
-    string.match(entry, '^(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%d+)(.*)$')
-  return { core = core, from = tonumber(from), to = tonumber(to), attempts = tonumber(attempts),
-    recoveries = tonumber(recoveries), timeout_s = tonumber(timeout_s), due_ms = tonumber(due_ms), limit = limit }
-end
-local function member_of(core, from, to, attempt, recoveries, timeout_s, flow, limit)
-  return string.format('%s,%d,%d,%d,%d,%d,%s%s', core, from, to, attempt, recoveries, timeout_s, flow, limit)
-end
-local function member_read(member)
-  local core, from, to, attempt, recoveries, timeout_s, flow, limit =
-    string.match(member, '^(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%a:%w+:[%w*]+)(.*)$')
-  if not core then return nil end
-  return { core = core, from = tonumber(from), to = tonumber(to), attempt = tonumber(attempt), recoveries = tonumber(recoveries),
-    timeout_s = tonumber(timeout_s), flow = flow, limit = limit }
-end
-local function member_byte(ref) return ref.from == ref.to and '[pP]' or 'p' end
-local function flow_as(cls, flow) return string.byte(flow) == 110 and flow or cls .. string.sub(flow, 2) end
 local delays = {}
 local delayed_before = nil
-local function delayed_push(due_ms, flow, entry)
-  delays[#delays + 1] = due_ms
-  delays[#delays + 1] = flow .. '|' .. entry
-end
-local function enqueue(now, due_ms, flow, entry)
-  if due_ms > now then delayed_push(due_ms, flow, entry) else ready_push(flow, entry) end
-end
 local function queue_write()
   if #delays > 0 then
     delayed_before = tonumber(call('ZRANGE', root .. 'delayed', 0, 0, 'WITHSCORES')[2])
@@ -10939,240 +8018,6 @@ local function note_wanted(b, letter)
   end
   return b.wants[letter]
 end
-local notify = nil
-local function notify_use()
-  if notify then return notify end
-  notify = {}
-  local NOTES_WAITING_MAX, NOTES_MERGE_MS, NOTES_KEPT = 10000, 1000, 10000
-  local noting = {}
-  local function notes_of(b, now)
-    if b.notes then return b.notes end
-    local core = b.core .. 'n'
-    local m = batch_load(core)
-    if not m then
-      m = { core = core, key = root .. 'b:' .. core, a = b.a, s = 'notes', s_was = 'notes', n = 0, c = 0, f = 0, x = 0, r = 0, v = 0,
-        t = now, q = 0, k = 0, opened = true }
-      batches[core] = m
-      batches_loaded[#batches_loaded + 1] = m
-    end
-    local v = m.opened and {} or call('HMGET', m.key, 'L', 'P', 'D', 'T')
-    b.notes = { b = b, m = m, first = m.n, records = {}, newest = tonumber(v[1]), newest_ms = tonumber(v[2]),
-      died = tonumber(v[3] or '0'), page = tonumber(v[4] or '0') }
-    noting[#noting + 1] = b.notes
-    return b.notes
-  end
-  local function note_add(b, letter, at, counts)
-    local want = note_wanted(b, letter)
-    if not want then return nil end
-    local notes = notes_of(b, at)
-    counts = counts or b
-    local record = { letter = letter, origin = want.origin, status = b.s, z = b.z, n = counts.n, c = counts.c, f = counts.f,
-      x = counts.x, at = at, due_ms = at, round = b.k + 1, index = notes.m.n }
-    notes.m.n = notes.m.n + 1
-    notes.m.dirty = true
-    notes.records[#notes.records + 1] = record
-    return record
-  end
-  local function note_open(notes)
-    if notes.last or not notes.newest then return notes.last end
-    if call('GETRANGE', notes.m.key .. ':s', notes.newest, notes.newest) ~= 'q' then
-      notes.newest_began = true
-      return nil
-    end
-    notes.last = { letter = 'p', stored = true, index = notes.newest }
-    notes.rewritten = notes.last
-    return notes.last
-  end
-  local function note_progress(b, at, counts)
-    local want = note_wanted(b, 'p')
-    if not want then return end
-    local notes = notes_of(b, at)
-    local m = notes.m
-    local interval_ms = want.interval_ms
-    if m.n - m.c - m.f - m.x >= NOTES_WAITING_MAX then interval_ms = math.max(interval_ms, NOTES_MERGE_MS) end
-    local record = interval_ms > 0 and note_open(notes)
-    if record then
-      record.status, record.z, record.at, record.round = b.s, b.z, at, b.k + 1
-      record.n, record.c, record.f, record.x = counts.n, counts.c, counts.f, counts.x
-      m.dirty = true
-      return
-    end
-    record = note_add(b, 'p', at, counts)
-    if interval_ms > 0 and notes.newest_ms then record.due_ms = math.max(at, notes.newest_ms + interval_ms) end
-    notes.last, notes.newest, notes.newest_ms = record, record.index, record.due_ms
-  end
-  local function note_death(b, at, counts, index, json)
-    if not note_wanted(b, 'd') then return end
-    local notes = notes_of(b, at)
-    if notes.died > b.k then return end
-    notes.died = b.k + 1
-    note_add(b, 'd', at, counts).tail = string.format(',%.0f,', index) .. json()
-  end
-  function notify.finishes(b, c, f, x, now, index, json)
-    while c < b.c or f < b.f or x < b.x do
-      if c < b.c then c = c + 1 elseif f < b.f then f = f + 1 else x = x + 1 end
-      local counts = { n = b.n, c = c, f = f, x = x }
-      note_progress(b, now, counts)
-      if index and f > b.f_was then
-        note_death(b, now, counts, index, json)
-        index = nil
-      end
-    end
-    b.n_was, b.c_was, b.f_was, b.x_was = b.n, b.c, b.f, b.x
-  end
-  local function note_unstarted(b)
-    local to = b.n - 1
-    if b.o_from then
-      local states = call('GETRANGE', b.key .. ':s', b.o_from, math.min(b.o_to, b.o_from + 65535))
-      local at = string.find(states, '[fe]')
-      if at then return b.o_from + at - 1 end
-    end
-    while to >= 0 do
-      local from = math.max(0, to - 65535)
-      local states = call('GETRANGE', b.key .. ':s', from, to)
-      local at = string.find(states, 'q', 1, true) or string.find(states, 'r', 1, true)
-      if at then return from + at - 1 end
-      to = from - 1
-    end
-    return b.n - 1
-  end
-  function notify.result_in(results, base, i)
-    local field, place = string.format('r%.0f', math.floor((i - base) / 16)), (i - base) % 16
-    for _, result in ipairs(results) do
-      local text, at = result[2], 1
-      while result[1] == field and at <= #text do
-        local of, length = struct.unpack('>BI2', text, at)
-        if of == place then return string.sub(text, at + 3, at + 2 + length) end
-        at = at + 3 + length
-      end
-    end
-    return ''
-  end
-  local function note_expired(at)
-    return string.format('[%.0f,0,0,null,null,"batch_expired","The batch expired before this task could run."]', at)
-  end
-  local function note_settled(b)
-    local told = false
-    local function settle_one(record)
-      if record.n ~= b.n or record.c ~= b.c or record.f ~= b.f or record.x ~= b.x then return end
-      record.status, record.z, told = b.s, b.z, true
-    end
-    if not b.notes then return false end
-    for _, record in ipairs(b.notes.records) do settle_one(record) end
-    if b.notes.rewritten then settle_one(b.notes.rewritten) end
-    return told
-  end
-  local function note_rest(b, now)
-    local counted = b.n ~= b.n_was or b.c ~= b.c_was or b.f ~= b.f_was or b.x ~= b.x_was
-    local stopped = b.s ~= b.s_was and (b.s == 'cancelled' or b.s == 'expired')
-    if not note_settled(b) and (counted or stopped) then note_progress(b, now, b) end
-    if b.s == 'expired' and b.f > b.f_was then
-      note_death(b, now, b, note_unstarted(b), function() return note_expired(now) end)
-    end
-    if b.ended then
-      note_add(b, 'f', now)
-      if b.s == 'completed' and b.c == b.n then note_add(b, 's', now) end
-      note_add(b, 'c', now)
-    end
-  end
-  local function note_text(record)
-    local text = string.format('%s,%s,%.0f,%.0f,%.0f,%.0f,%.0f,%s,%.0f', record.letter, record.status, record.n, record.c, record.f,
-      record.x, record.at, record.z and string.format('%.0f', record.z) or '', record.round) .. (record.tail or '')
-    return struct.pack('>I4I2', #text + 2, 0) .. text
-  end
-  local function notes_page(notes, page)
-    return call('HGET', notes.m.key .. ':0', string.format('%.0f', page)) or ''
-  end
-  local function note_replaced(text, place, record)
-    local at = 1
-    for _ = 1, place do at = at + 4 + struct.unpack('>I4', text, at) end
-    return string.sub(text, 1, at - 1) .. record .. string.sub(text, at + 4 + struct.unpack('>I4', text, at))
-  end
-  local function notes_append(notes, now)
-    local m, pages = notes.m, {}
-    local function page_of(index)
-      local page = math.floor(index / NOTES_PAGE)
-      pages[page] = pages[page] or { (index < notes.first or notes.first > page * NOTES_PAGE) and notes_page(notes, page) or '' }
-      return pages[page]
-    end
-    local old = notes.rewritten
-    if old and old.n then
-      local page = page_of(old.index)
-      page[1] = note_replaced(page[1], old.index % NOTES_PAGE, note_text(old))
-    end
-    local run = nil
-    local function run_push()
-      enqueue(now, run.due_ms, 'n:' .. m.a .. ':' .. run.origin,
-        entry_of(m.core, run.from, run.to, 0, 0, NOTE_TIMEOUT_S, run.due_ms))
-    end
-    for _, record in ipairs(notes.records) do
-      local page = page_of(record.index)
-      page[#page + 1] = note_text(record)
-      if run and run.origin == record.origin and run.due_ms == record.due_ms then
-        run.to = record.index
-      else
-        if run then run_push() end
-        run = { from = record.index, to = record.index, origin = record.origin, due_ms = record.due_ms }
-      end
-    end
-    if run then run_push() end
-    notes.pages = pages
-  end
-  local function notes_leave(notes)
-    local m = notes.m
-    notes.gone = {}
-    for _ = 0, #notes.records / NOTES_PAGE + 1 do
-      local from = notes.page * NOTES_PAGE
-      if m.n - from - NOTES_PAGE < NOTES_KEPT then return end
-      if call('GETRANGE', m.key .. ':s', from, from + NOTES_PAGE - 1) == string.rep('c', NOTES_PAGE) then
-        local text = notes_page(notes, notes.page)
-        local at, all = 1, true
-        while at <= #text do
-          all = all and string.sub(text, at + 6, at + 6) == 'p'
-          at = at + 4 + struct.unpack('>I4', text, at)
-        end
-        if all then
-          notes.gone[#notes.gone + 1] = notes.page
-          m.c = m.c - NOTES_PAGE
-          m.x = m.x + NOTES_PAGE
-        end
-      end
-      notes.page = notes.page + 1
-    end
-  end
-  notify.rest = note_rest
-  function notify.plan(now)
-    for _, notes in ipairs(noting) do
-      notes_append(notes, now)
-      notes_leave(notes)
-    end
-  end
-  function notify.write()
-    for _, notes in ipairs(noting) do
-      local m = notes.m
-      local segment, states = m.key .. ':0', m.key .. ':s'
-      if m.opened then call('HSET', m.key, 'a', m.a, 't', m.t) end
-      call('HSET', m.key, 'D', notes.died, 'T', notes.page)
-      if notes.newest then call('HSET', m.key, 'L', notes.newest, 'P', notes.newest_ms) end
-      for page, text in pairs(notes.pages) do call('HSET', segment, string.format('%.0f', page), table.concat(text)) end
-      if #notes.records > 0 then call('APPEND', states, string.rep('q', #notes.records)) end
-      for _, page in ipairs(notes.gone) do
-        call('HDEL', segment, string.format('%.0f', page), string.format('r%.0f', page))
-        call('SETRANGE', states, page * NOTES_PAGE, string.rep('x', NOTES_PAGE))
-      end
-    end
-  end
-  return notify
-end
-local function notify_plan(now)
-  for _, b in ipairs(batches_loaded) do
-    if b.N then notify_use().rest(b, now) end
-  end
-  if notify then notify.plan(now) end
-end
-local function notify_write()
-  if notify then notify.write() end
-end
 local function results_without(text, place)
   local at, kept = 1, {}
   while at <= #text do
@@ -11182,21 +8027,7 @@ local function results_without(text, place)
   end
   return table.concat(kept)
 end
-local function result_record(place, json) return struct.pack('>BI2', place, #json) .. json end
 local function result_field(local_index) return 'r' .. string.format('%.0f', math.floor(local_index / 16)) end
-local function round_begin(b, expiration_ms, now)
-  b.k = b.k + 1
-  b.s = b.c > 0 and 'processing' or 'pending'
-  b.z = nil
-  b.e = math.max(now, b.e - expiration_ms) + expiration_ms
-  b.deadline = b.e
-  b.dirty = true
-end
-local function round_write(b)
-  call('HSET', b.key, 'k', b.k, 'e', b.e)
-  call('HDEL', b.key, 'z', 'y')
-end
-local function round_undealt(b, entry) return b.o_from ~= nil and entry.from >= b.o_from and entry.from <= b.o_to end
 local dealt_batches, dealt_states, dealt_results = {}, {}, {}
 local function results_forget(b, base, first, last)
   local key = segment_key(b, base)
@@ -11216,20 +8047,9 @@ local function results_forget(b, base, first, last)
     end
   end
 end
-local function round_stretches(states, states_from, from, to)
-  local stretches = {}
-  for first, after in string.gmatch(string.sub(states, from - states_from + 1, to - states_from + 1), '()[fqre]+()') do
-    stretches[#stretches + 1] = { from + first - 1, from + after - 2 }
-  end
-  return stretches
-end
 local function round_deal(b, base, first, last)
   dealt_states[#dealt_states + 1] = { b.key .. ':s', first, string.rep('r', last - first + 1) }
   results_forget(b, base, first, last)
-end
-local function round_reached(b, from)
-  dealt_batches[b] = true
-  if not from or from > b.o_to then b.o_from, b.o_to = nil, nil else b.o_from = from end
 end
 local function round_deals_write()
   for _, mark in ipairs(dealt_states) do call('SETRANGE', mark[1], mark[2], mark[3]) end
@@ -11267,7 +8087,7 @@ batch_save(now_ms)
 queue_write()
 ring_bell()
 return 'queued'`,
-  map: [[1,"lua/notification/redeliver.lua",1],[2,"lua/notification/redeliver.lua",3],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/batch.lua",12],[11,"lua/lib/batch.lua",14],[32,"lua/lib/batch.lua",37],[37,"lua/lib/batch.lua",43],[38,"lua/lib/batch.lua",45],[39,"lua/lib/batch.lua",49],[40,"lua/lib/batch.lua",51],[41,"lua/lib/batch.lua",53],[42,"lua/lib/batch.lua",56],[46,"lua/lib/batch.lua",62],[58,"lua/lib/batch.lua",75],[59,"lua/lib/batch.lua",77],[63,"lua/lib/batch.lua",83],[79,"lua/lib/batch.lua",101],[86,"lua/lib/batch.lua",109],[89,"lua/lib/batch.lua",114],[94,"lua/lib/batch.lua",121],[99,"lua/lib/batch.lua",129],[107,"lua/lib/batch.lua",138],[125,"lua/lib/ring.lua",4],[126,"lua/lib/ring.lua",6],[134,"lua/lib/ring.lua",16],[140,"lua/lib/ring.lua",23],[141,"lua/lib/ring.lua",25],[142,"lua/lib/ring.lua",28],[149,"lua/lib/ring.lua",37],[153,"lua/lib/ring.lua",43],[161,"lua/lib/ring.lua",52],[167,"lua/lib/ready.lua",9],[168,"lua/lib/ready.lua",11],[169,"lua/lib/ready.lua",14],[183,"lua/lib/ready.lua",29],[188,"lua/lib/ready.lua",35],[200,"lua/lib/ready.lua",48],[203,"lua/lib/ready.lua",52],[209,"lua/lib/ready.lua",63],[212,"lua/lib/ready.lua",67],[219,"lua/lib/ready.lua",76],[220,"lua/lib/ready.lua",79],[221,"lua/lib/delayed.lua",3],[222,"lua/lib/delayed.lua",5],[223,"lua/lib/delayed.lua",7],[227,"lua/lib/delayed.lua",13],[230,"lua/lib/delayed.lua",17],[237,"lua/lib/delayed.lua",26],[244,"lua/lib/delayed.lua",37],[251,"lua/lib/notify.lua",19],[252,"lua/lib/notify.lua",22],[261,"lua/lib/notify.lua",34],[262,"lua/lib/notify.lua",36],[267,"lua/lib/notify.lua",43],[283,"lua/lib/notify.lua",60],[295,"lua/lib/notify.lua",74],[305,"lua/lib/notify.lua",85],[323,"lua/lib/notify.lua",105],[330,"lua/lib/notify.lua",115],[342,"lua/lib/notify.lua",130],[358,"lua/lib/notify.lua",148],[370,"lua/lib/notify.lua",161],[373,"lua/lib/notify.lua",166],[384,"lua/lib/notify.lua",179],[397,"lua/lib/notify.lua",193],[402,"lua/lib/notify.lua",199],[405,"lua/lib/notify.lua",204],[410,"lua/lib/notify.lua",211],[440,"lua/lib/notify.lua",243],[462,"lua/lib/notify.lua",267],[463,"lua/lib/notify.lua",269],[469,"lua/lib/notify.lua",276],[484,"lua/lib/notify.lua",292],[486,"lua/lib/notify.lua",296],[492,"lua/lib/notify.lua",303],[495,"lua/lib/results.lua",3],[504,"lua/lib/results.lua",13],[505,"lua/lib/results.lua",15],[506,"lua/lib/round.lua",9],[510,"lua/lib/round.lua",14],[514,"lua/lib/round.lua",19],[518,"lua/lib/round.lua",24],[519,"lua/lib/round.lua",27],[520,"lua/lib/round.lua",30],[538,"lua/lib/round.lua",50],[545,"lua/lib/round.lua",59],[549,"lua/lib/round.lua",65],[553,"lua/lib/round.lua",70],[568,"lua/notification/redeliver.lua",13],[575,"lua/notification/redeliver.lua",21],[579,"lua/notification/redeliver.lua",26],[583,"lua/notification/redeliver.lua",31],[584,"lua/notification/redeliver.lua",33]],
+  map: [[1,"lua/notification/redeliver.lua",1],[2,"lua/notification/redeliver.lua",3],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/batch.lua",12],[11,"lua/lib/batch.lua",14],[32,"lua/lib/batch.lua",37],[37,"lua/lib/batch.lua",49],[38,"lua/lib/batch.lua",51],[39,"lua/lib/batch.lua",75],[40,"lua/lib/batch.lua",109],[43,"lua/lib/batch.lua",129],[51,"lua/lib/batch.lua",138],[69,"lua/lib/ring.lua",4],[70,"lua/lib/ring.lua",28],[77,"lua/lib/ring.lua",37],[81,"lua/lib/ready.lua",9],[82,"lua/lib/ready.lua",11],[83,"lua/lib/ready.lua",14],[97,"lua/lib/ready.lua",29],[102,"lua/lib/ready.lua",35],[114,"lua/lib/ready.lua",48],[117,"lua/lib/delayed.lua",3],[118,"lua/lib/delayed.lua",5],[119,"lua/lib/delayed.lua",17],[126,"lua/lib/delayed.lua",26],[133,"lua/lib/delayed.lua",37],[140,"lua/lib/notify.lua",19],[141,"lua/lib/notify.lua",22],[150,"lua/lib/results.lua",3],[159,"lua/lib/results.lua",15],[160,"lua/lib/round.lua",27],[161,"lua/lib/round.lua",30],[179,"lua/lib/round.lua",59],[183,"lua/lib/round.lua",70],[198,"lua/notification/redeliver.lua",13],[205,"lua/notification/redeliver.lua",21],[209,"lua/notification/redeliver.lua",26],[213,"lua/notification/redeliver.lua",31],[214,"lua/notification/redeliver.lua",33]],
 });
 
 /** Removes messages that their destination has applied. See lua/outbox/ack.lua. */
@@ -11285,98 +8105,11 @@ local messages = ARGV
 local root = string.sub(meta, 1, -2)
 local call = redis.call
 call('EXISTS', meta, root .. '?')
-local DIGITS = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
-local outbox_last = nil
-local outbox_plans, outbox_plans_made = {}, {}
-local away_plans, away_plans_made = {}, {}
 local function whole(number) return string.format('%.0f', number) end
-local function digit(text, at) return string.find(DIGITS, string.sub(text, at, at), 1, true) - 1 end
 local function outbox_key(destination) return root .. 'outbox:' .. destination end
-local function partition_of(core) return whole(digit(core, 1) * 62 + digit(core, 2)) end
-local function outbox_next(now)
-  outbox_last = math.max((outbox_last or tonumber(call('HGET', meta, 'seq') or '0')) + 1, math.floor(now) * 1000)
-  return whole(outbox_last)
-end
-local function outbox_send(now, destination, kind, body)
-  local seq = outbox_next(now)
-  local plan = outbox_plans[destination]
-  if not plan then
-    plan = { destination = destination, items = {} }
-    outbox_plans[destination] = plan
-    outbox_plans_made[#outbox_plans_made + 1] = plan
-  end
-  plan.items[#plan.items + 1] = seq
-  plan.items[#plan.items + 1] = seq .. ' ' .. kind .. ' ' .. body
-  return seq
-end
 local function away_field(lane, text)
   local core, to, attempts = string.match(text, '|(%w+),%d+,(%d+),(%d+),')
   return lane .. ' ' .. core .. ',' .. to .. ',' .. attempts
-end
-local function away_set(field, value, now)
-  local plan = away_plans[field]
-  if not plan then
-    plan = { field = field }
-    away_plans[field] = plan
-    away_plans_made[#away_plans_made + 1] = plan
-  end
-  plan.value = value
-  plan.since = now
-end
-local function outbox_hand(now, lane, text)
-  local seq = outbox_send(now, partition_of(lane), 'queue', lane .. ' ' .. text)
-  away_set(away_field(lane, text), seq .. ' ' .. text, now)
-end
-local function outbox_back(now, lane, place, granted_ms, text)
-  local seq = outbox_send(now, partition_of(lane), 'back', lane .. ' ' .. place .. ' ' .. granted_ms .. ' ' .. text)
-  away_set(away_field(lane, text), seq .. ' ' .. text, now)
-end
-local function away_get(field)
-  local plan = away_plans[field]
-  if plan then return plan.value or nil end
-  return call('HGET', root .. 'away', field) or nil
-end
-local function away_forget(field) away_set(field, false, nil) end
-local function outbox_write()
-  local gone, set, since = {}, {}, {}
-  for _, plan in ipairs(away_plans_made) do
-    if plan.value then
-      set[#set + 1] = plan.field
-      set[#set + 1] = plan.value
-      since[#since + 1] = plan.since
-      since[#since + 1] = plan.field
-    else
-      gone[#gone + 1] = plan.field
-    end
-  end
-  for i = 1, #set, 1000 do
-    call('HSET', root .. 'away', unpack(set, i, math.min(i + 999, #set)))
-    call('ZADD', root .. 'away:since', unpack(since, i, math.min(i + 999, #since)))
-  end
-  for i = 1, #gone, 1000 do
-    call('HDEL', root .. 'away', unpack(gone, i, math.min(i + 999, #gone)))
-    call('ZREM', root .. 'away:since', unpack(gone, i, math.min(i + 999, #gone)))
-  end
-  if #outbox_plans_made == 0 then return 0 end
-  for _, plan in ipairs(outbox_plans_made) do
-    local items = plan.items
-    for i = 1, #items, 1000 do call('ZADD', outbox_key(plan.destination), unpack(items, i, math.min(i + 999, #items))) end
-    call('ZADD', root .. 'outbox', 'NX', items[1], plan.destination)
-  end
-  call('HSET', meta, 'seq', whole(outbox_last))
-  return 1
-end
-local SLICE_MAX = 50
-local function outbox_slices()
-  local slices = {}
-  for _, plan in ipairs(outbox_plans_made) do
-    local messages = call('ZRANGE', outbox_key(plan.destination), 0, SLICE_MAX)
-    if #messages <= SLICE_MAX then slices[#slices + 1] = { tonumber(plan.destination), messages } end
-  end
-  return slices
-end
-local function outbox_bell()
-  if #outbox_plans_made > 0 then call('SPUBLISH', root .. 'bell', 'o') end
 end
 local name = whole(destination)
 local key = outbox_key(name)
@@ -11402,7 +8135,7 @@ if #first == 0 then
 end
 call('ZADD', root .. 'outbox', first[2], name)
 return 1`,
-  map: [[1,"lua/outbox/ack.lua",1],[2,"lua/outbox/ack.lua",7],[3,"lua/outbox/ack.lua",10],[4,"lua/outbox/ack.lua",9],[5,"lua/outbox/ack.lua",8],[6,"lua/outbox/ack.lua",11],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/outbox.lua",15],[14,"lua/lib/outbox.lua",20],[15,"lua/lib/outbox.lua",22],[16,"lua/lib/outbox.lua",24],[17,"lua/lib/outbox.lua",27],[18,"lua/lib/outbox.lua",29],[22,"lua/lib/outbox.lua",35],[34,"lua/lib/outbox.lua",49],[38,"lua/lib/outbox.lua",54],[48,"lua/lib/outbox.lua",66],[52,"lua/lib/outbox.lua",72],[56,"lua/lib/outbox.lua",78],[61,"lua/lib/outbox.lua",85],[62,"lua/lib/outbox.lua",88],[91,"lua/lib/outbox.lua",120],[100,"lua/lib/outbox.lua",131],[103,"lua/outbox/ack.lua",16],[109,"lua/outbox/ack.lua",23],[117,"lua/outbox/ack.lua",32]],
+  map: [[1,"lua/outbox/ack.lua",1],[2,"lua/outbox/ack.lua",7],[3,"lua/outbox/ack.lua",10],[4,"lua/outbox/ack.lua",9],[5,"lua/outbox/ack.lua",8],[6,"lua/outbox/ack.lua",11],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/outbox.lua",20],[11,"lua/lib/outbox.lua",24],[12,"lua/lib/outbox.lua",49],[16,"lua/outbox/ack.lua",16],[22,"lua/outbox/ack.lua",23],[30,"lua/outbox/ack.lua",32]],
 });
 
 /** Tells which of these references their lanes hold. See lua/outbox/ask.lua. */
@@ -11462,20 +8195,9 @@ local function batch_load(core)
   batches_loaded[#batches_loaded + 1] = b
   return b
 end
-local function batch_visible(core, account)
-  local b = batch_load(core)
-  if not b or b.a ~= account or b.s == 'tray' or b.s == 'notes' or b.s == 'deleted' then return nil end
-  return b
-end
 local function batch_live(b) return b.s == 'pending' or b.s == 'processing' or b.s == 'tray' or b.s == 'notes' end
-local function batch_waiting(b) return b.n - b.c - b.f - b.x - b.r end
 local ROUND_ATTEMPTS = 100
-local function attempts_first(b) return b.k * ROUND_ATTEMPTS end
 local function round_entry_stale(b, entry) return math.floor(entry.attempts / ROUND_ATTEMPTS) ~= b.k end
-local function task_waits(b, i, byte)
-  if byte == 'q' or byte == 'r' then return true end
-  return (byte == 'f' or byte == 'e') and b.o_from ~= nil and i >= b.o_from and i <= b.o_to
-end
 local function segment_bounds(b, i)
   local g = b.g
   if not g then return 0, b.n - 1 end
@@ -11488,148 +8210,7 @@ local function segment_bounds(b, i)
   local base = struct.unpack('>I4', g, lo * 4 + 1)
   return base, lo < last and struct.unpack('>I4', g, lo * 4 + 5) - 1 or b.n - 1
 end
-local function segment_key(b, base) return b.key .. ':' .. string.format('%d', base) end
-local function segment_last(b)
-  if not b.g then return 0 end
-  return struct.unpack('>I4', b.g, #b.g - 3)
-end
-local function batch_end(b, now, keep_ms)
-  b.dirty = true
-  if b.n > b.c + b.f + b.x or b.s == 'notes' then return false end
-  if b.s == 'tray' then
-    b.deadline = math.max(now, b.t + 1000) + keep_ms
-    return true
-  end
-  if b.z or (b.h and batch_live(b)) then return false end
-  if b.s == 'pending' or b.s == 'processing' then
-    b.s = b.f > 0 and 'failed' or b.c > 0 and 'completed' or 'cancelled'
-  end
-  b.z = now
-  b.ended = true
-  b.deadline = now + keep_ms
-  return true
-end
-local function batch_stop(b, status, now, keep_ms)
-  local waiting = batch_waiting(b)
-  if status == 'expired' then b.f = b.f + waiting else b.x = b.x + waiting end
-  b.s = status
-  b.deadline = '' -- leaves the deadlines until its last running task has finished
-  batch_end(b, now, keep_ms)
-end
-local function list_key(b, status)
-  return root .. 'a:' .. b.a .. ':b' .. (status and ':' .. status or '')
-end
-local function label_keys(account, labels)
-  local list = {}
-  for hash in string.gmatch(labels, '%w%w%w%w%w%w%w%w%w%w') do list[#list + 1] = root .. 'a:' .. account .. ':l:' .. hash end
-  return list
-end
-local function batch_ended(b, from, tasks, byte)
-  if not b.W or byte == 'r' then return end
-  b.told = b.told or {}
-  b.told[#b.told + 1] = byte .. from .. '+' .. tasks
-end
-local function batch_tell(b, now)
-  local till, tasks_till, number = string.match(b.W, '^(%d+) (%d+) (%d+)$')
-  if now >= tonumber(till) then return end
-  number = string.format('%d', number + 1)
-  call('HSET', b.key, 'W', till .. ' ' .. tasks_till .. ' ' .. number)
-  call('SPUBLISH', root .. 'progress:' .. b.core, string.format('%s %s %d %d %d %d %d %d %d ', number, b.s, b.n, b.c, b.f,
-    b.x, b.r, now, b.z or 0) .. (now < tonumber(tasks_till) and b.told and table.concat(b.told, ',') or ''))
-end
-local function batch_save(now)
-  for _, b in ipairs(batches_loaded) do
-    if b.dirty then
-      call('HSET', b.key, 's', b.s, 'n', b.n, 'c', b.c, 'f', b.f, 'x', b.x, 'r', b.r, 'v', b.v + 1, 'u', now)
-      if b.z then call('HSET', b.key, 'z', b.z) end
-      if b.s ~= b.s_was then
-        call('ZREM', list_key(b, b.s_was), b.core)
-        call('ZADD', list_key(b, b.s), b.t, b.core)
-      end
-      if b.deadline == '' then
-        call('ZREM', root .. 'deadlines', b.core)
-      elseif b.deadline then
-        call('ZADD', root .. 'deadlines', b.deadline, b.core)
-      end
-      if b.W then batch_tell(b, now) end
-    end
-  end
-end
-local rings, rings_by_key = {}, {}
-local function ring_read(key, window)
-  if rings_by_key[key] then return rings_by_key[key] end
-  local items = call('LRANGE', key, 0, window - 1)
-  local ring = { key = key, items = items, read = #items, head = 1, whole = #items < window or call('LLEN', key) == #items }
-  rings[#rings + 1] = ring
-  rings_by_key[key] = ring
-  return ring
-end
-local function ring_take(ring)
-  local item = ring.items[ring.head]
-  if item == nil or (ring.head > ring.read and not ring.whole) then return nil end
-  ring.head = ring.head + 1
-  return item
-end
-local function ring_put(ring, item) ring.items[#ring.items + 1] = item end
-local function ring_left(ring) return #ring.items - ring.head + 1 end
-local function ring_came_round(ring)
-  if not ring.whole or #ring.items ~= 2 * ring.read or ring.head ~= ring.read + 1 then return false end
-  for i = 1, ring.read do
-    if ring.items[i] ~= ring.items[ring.read + i] then return false end
-  end
-  return true
-end
-local function ring_taken(key)
-  local ring = rings_by_key[key]
-  return ring and not ring_came_round(ring) and math.min(ring.head - 1, ring.read) or 0
-end
-local function rings_put()
-  for _, ring in ipairs(rings) do
-    local from = ring_came_round(ring) and #ring.items + 1 or math.max(ring.head, ring.read + 1)
-    for i = from, #ring.items, 1000 do
-      call('RPUSH', ring.key, unpack(ring.items, i, math.min(i + 999, #ring.items)))
-    end
-  end
-end
-local function rings_trim()
-  for _, ring in ipairs(rings) do
-    local taken = ring_taken(ring.key)
-    if taken > 0 then call('LTRIM', ring.key, taken, -1) end
-  end
-end
-local plans, plans_made = {}, {}
 local depth = { f = 0, r = 0, n = 0 }
-local function ready_push(flow, entry)
-  local plan = plans[flow]
-  if not plan then
-    local cls, account, origin = string.match(flow, '^(%a):(%w+):([%w*]+)$')
-    plan = { key = root .. 'f:' .. flow, flows = root .. 'ready:' .. cls .. ':' .. account, accounts = root .. 'ready:' .. cls,
-      account = account, origin = origin, entries = {} }
-    plans[flow] = plan
-    plans_made[#plans_made + 1] = plan
-  end
-  plan.entries[#plan.entries + 1] = entry
-  local from, to = string.match(entry, '^%w+,(%d+),(%d+)')
-  local cls = string.sub(flow, 1, 1)
-  depth[cls] = depth[cls] + to - from + 1
-end
-local function depth_write()
-  for cls, change in pairs(depth) do
-    if change ~= 0 then call('HINCRBY', meta, 'ready:' .. cls, change) end
-  end
-end
-local function ready_write()
-  for _, plan in ipairs(plans_made) do
-    local length = 0
-    for i = 1, #plan.entries, 1000 do
-      length = call('RPUSH', plan.key, unpack(plan.entries, i, math.min(i + 999, #plan.entries)))
-    end
-    if length == #plan.entries + ring_taken(plan.key) and call('RPUSH', plan.flows, plan.origin) == 1 + ring_taken(plan.flows) then
-      call('RPUSH', plan.accounts, plan.account)
-    end
-  end
-  depth_write()
-end
 local function entry_of(core, from, to, attempts, recoveries, timeout_s, due_ms, limit)
   return string.format('%s,%d,%d,%d,%d,%d,%d%s', core, from, to, attempts, recoveries, timeout_s, due_ms, limit or '')
 end
@@ -11638,48 +8219,6 @@ local function entry_read(entry)
     string.match(entry, '^(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%d+)(.*)$')
   return { core = core, from = tonumber(from), to = tonumber(to), attempts = tonumber(attempts),
     recoveries = tonumber(recoveries), timeout_s = tonumber(timeout_s), due_ms = tonumber(due_ms), limit = limit }
-end
-local function member_of(core, from, to, attempt, recoveries, timeout_s, flow, limit)
-  return string.format('%s,%d,%d,%d,%d,%d,%s%s', core, from, to, attempt, recoveries, timeout_s, flow, limit)
-end
-local function member_read(member)
-  local core, from, to, attempt, recoveries, timeout_s, flow, limit =
-    string.match(member, '^(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%a:%w+:[%w*]+)(.*)$')
-  if not core then return nil end
-  return { core = core, from = tonumber(from), to = tonumber(to), attempt = tonumber(attempt), recoveries = tonumber(recoveries),
-    timeout_s = tonumber(timeout_s), flow = flow, limit = limit }
-end
-local function member_byte(ref) return ref.from == ref.to and '[pP]' or 'p' end
-local function flow_as(cls, flow) return string.byte(flow) == 110 and flow or cls .. string.sub(flow, 2) end
-local delays = {}
-local delayed_before = nil
-local function delayed_push(due_ms, flow, entry)
-  delays[#delays + 1] = due_ms
-  delays[#delays + 1] = flow .. '|' .. entry
-end
-local function enqueue(now, due_ms, flow, entry)
-  if due_ms > now then delayed_push(due_ms, flow, entry) else ready_push(flow, entry) end
-end
-local function queue_write()
-  if #delays > 0 then
-    delayed_before = tonumber(call('ZRANGE', root .. 'delayed', 0, 0, 'WITHSCORES')[2])
-  end
-  ready_write()
-  for i = 1, #delays, 1000 do call('ZADD', root .. 'delayed', unpack(delays, i, math.min(i + 999, #delays))) end
-end
-local function delays_first()
-  local first = nil
-  for i = 1, #delays, 2 do
-    if not first or delays[i] < first then first = delays[i] end
-  end
-  return first
-end
-local function ring_bell(sooner_ms, granted)
-  local ready = granted or #plans_made > 0
-  if ready then call('SPUBLISH', root .. 'bell', '0') end
-  if #delays == 0 and (ready or not sooner_ms) then return end
-  local at = math.min(delays_first() or math.huge, sooner_ms or math.huge)
-  if not delayed_before or delayed_before > at then call('SPUBLISH', root .. 'bell', string.format('%.0f', at)) end
 end
 local DIGITS = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
 local outbox_last = nil
@@ -11723,15 +8262,6 @@ local function outbox_hand(now, lane, text)
   local seq = outbox_send(now, partition_of(lane), 'queue', lane .. ' ' .. text)
   away_set(away_field(lane, text), seq .. ' ' .. text, now)
 end
-local function outbox_back(now, lane, place, granted_ms, text)
-  local seq = outbox_send(now, partition_of(lane), 'back', lane .. ' ' .. place .. ' ' .. granted_ms .. ' ' .. text)
-  away_set(away_field(lane, text), seq .. ' ' .. text, now)
-end
-local function away_get(field)
-  local plan = away_plans[field]
-  if plan then return plan.value or nil end
-  return call('HGET', root .. 'away', field) or nil
-end
 local function away_forget(field) away_set(field, false, nil) end
 local function outbox_write()
   local gone, set, since = {}, {}, {}
@@ -11762,19 +8292,6 @@ local function outbox_write()
   call('HSET', meta, 'seq', whole(outbox_last))
   return 1
 end
-local SLICE_MAX = 50
-local function outbox_slices()
-  local slices = {}
-  for _, plan in ipairs(outbox_plans_made) do
-    local messages = call('ZRANGE', outbox_key(plan.destination), 0, SLICE_MAX)
-    if #messages <= SLICE_MAX then slices[#slices + 1] = { tonumber(plan.destination), messages } end
-  end
-  return slices
-end
-local function outbox_bell()
-  if #outbox_plans_made > 0 then call('SPUBLISH', root .. 'bell', 'o') end
-end
-local LANES_MAX = 1000
 local function limit_read(limit)
   local lane, kind, cost, first_ms, valid_ms, rest = string.match(limit, '^;(%w+),(%a!?),(%d+),(%d+),(%d+)(.*)$')
   local place, granted_ms, life_ms = string.match(rest, '^,(%d+),(%d+),(%d+)$')
@@ -11796,78 +8313,6 @@ local function limited_hand(b, now, flow, entry)
       entry.due_ms, limit.waiting))
     from = last + 1
   end
-end
-local function limited_enqueue(b, now, due_ms, flow, entry)
-  if entry.limit ~= '' and due_ms <= now then return limited_hand(b, now, flow, entry) end
-  enqueue(now, due_ms, flow, entry_of(entry.core, entry.from, entry.to, entry.attempts, entry.recoveries, entry.timeout_s, entry.due_ms, entry.limit))
-end
-local function run_enqueue(b, now, flow, from, to, timeout_s, due_ms, limit, ready_ms)
-  local at_ms = math.max(ready_ms or now, due_ms)
-  local attempts = attempts_first(b)
-  if limit == '' then return enqueue(now, due_ms, flow, entry_of(b.core, from, to, attempts, 0, timeout_s, at_ms)) end
-  local lane, kind, cost, valid_ms = string.match(limit, '^(%w+),(%a),(%d+),(%d+)$')
-  limited_enqueue(b, now, due_ms, flow, { core = b.core, from = from, to = to, attempts = attempts, recoveries = 0, timeout_s = timeout_s,
-    due_ms = at_ms, limit = string.format(';%s,%s,%s,%.0f,%s', lane, kind, cost, at_ms, valid_ms) })
-end
-local function limited_unused(now, limit, core, from, to)
-  local tasks = to - from + 1
-  outbox_send(now, partition_of(limit.lane), 'unused',
-    string.format('%s %s %.0f %.0f %s %.0f %.0f', limit.lane, limit.granted_ms, tasks, tasks * limit.cost, core, from, to))
-end
-local function limited_free(now, limit, core, from, to)
-  if limit.kind == 'c' then
-    outbox_send(now, partition_of(limit.lane), 'free', string.format('%s %s %.0f %.0f', limit.lane, core, from, to))
-  end
-end
-local function limited_back(now, flow, entry, from, to, limit)
-  outbox_back(now, limit.lane, limit.place, limit.granted_ms,
-    flow .. '|' .. entry_of(entry.core, from, to, entry.attempts, entry.recoveries, entry.timeout_s, entry.due_ms, limit.waiting))
-end
-local function limited_return(now, flow, entry)
-  local limit = limit_read(entry.limit)
-  local states = limited_states(batch_load(entry.core), entry)
-  local at = entry.from
-  for first, after in string.gmatch(states, '()[qr]+()') do
-    local from, to = entry.from + first - 1, entry.from + after - 2
-    if from > at then limited_unused(now, limit, entry.core, at, from - 1) end
-    limited_back(now, flow, entry, from, to, limit)
-    at = to + 1
-  end
-  if at <= entry.to then limited_unused(now, limit, entry.core, at, entry.to) end
-end
-local function limited_drop(b, now)
-  local told = {}
-  for i, lanes in ipairs(call('HVALS', b.key .. ':lanes')) do
-    if i > LANES_MAX then break end -- what is left turns out to be gone when it is granted
-    for lane in string.gmatch(lanes, '(%w+),%a,%d+') do
-      if not told[lane] then
-        told[lane] = true
-        outbox_send(now, partition_of(lane), 'drop', lane .. ' ' .. b.core)
-      end
-    end
-  end
-end
-local function lanes_read(b, parts, at, first)
-  local list = {}
-  for k = 0, tonumber(parts[at]) - 1 do
-    local name, lane, kind = parts[at + 1 + k * 3], parts[at + 2 + k * 3], parts[at + 3 + k * 3]
-    local before = call('HGET', b.key .. ':lanes', name)
-    if not before or string.match(before, '(%w+),%a,%d+$') ~= lane then
-      list[#list + 1] = name
-      list[#list + 1] = (before and before .. ' ' or '') .. string.format('%s,%s,%.0f', lane, kind, first)
-    end
-  end
-  return list
-end
-local function lanes_write(b, list)
-  for i = 1, #list, 1000 do call('HSET', b.key .. ':lanes', unpack(list, i, math.min(i + 999, #list))) end
-end
-local function lane_of_name(b, name, index)
-  local lane, kind
-  for core, letter, first in string.gmatch(call('HGET', b.key .. ':lanes', name) or '', '(%w+),(%a),(%d+)') do
-    if tonumber(first) <= index then lane, kind = core, letter end
-  end
-  return lane, kind
 end
 local AGAIN_MS_MAX, ANSWER_MS_MAX = 3600000, 1000
 if now_ms < asked_ms or now_ms - asked_ms >= ANSWER_MS_MAX then return { 0, 0, 0 } end
@@ -11900,7 +8345,7 @@ end
 for i = 1, #confirmed, 1000 do call('ZADD', root .. 'away:since', unpack(confirmed, i, math.min(i + 999, #confirmed))) end
 outbox_write()
 return { #confirmed / 2, again, forgotten }`,
-  map: [[1,"lua/outbox/away.lua",1],[2,"lua/outbox/away.lua",8],[3,"lua/outbox/away.lua",10],[4,"lua/outbox/away.lua",9],[5,"lua/outbox/away.lua",11],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/batch.lua",12],[10,"lua/lib/batch.lua",14],[31,"lua/lib/batch.lua",37],[36,"lua/lib/batch.lua",43],[37,"lua/lib/batch.lua",45],[38,"lua/lib/batch.lua",49],[39,"lua/lib/batch.lua",51],[40,"lua/lib/batch.lua",53],[41,"lua/lib/batch.lua",56],[45,"lua/lib/batch.lua",62],[57,"lua/lib/batch.lua",75],[58,"lua/lib/batch.lua",77],[62,"lua/lib/batch.lua",83],[78,"lua/lib/batch.lua",101],[85,"lua/lib/batch.lua",109],[88,"lua/lib/batch.lua",114],[93,"lua/lib/batch.lua",121],[98,"lua/lib/batch.lua",129],[106,"lua/lib/batch.lua",138],[124,"lua/lib/ring.lua",4],[125,"lua/lib/ring.lua",6],[133,"lua/lib/ring.lua",16],[139,"lua/lib/ring.lua",23],[140,"lua/lib/ring.lua",25],[141,"lua/lib/ring.lua",28],[148,"lua/lib/ring.lua",37],[152,"lua/lib/ring.lua",43],[160,"lua/lib/ring.lua",52],[166,"lua/lib/ready.lua",9],[167,"lua/lib/ready.lua",11],[168,"lua/lib/ready.lua",14],[182,"lua/lib/ready.lua",29],[187,"lua/lib/ready.lua",35],[199,"lua/lib/ready.lua",48],[202,"lua/lib/ready.lua",52],[208,"lua/lib/ready.lua",63],[211,"lua/lib/ready.lua",67],[218,"lua/lib/ready.lua",76],[219,"lua/lib/ready.lua",79],[220,"lua/lib/delayed.lua",3],[221,"lua/lib/delayed.lua",5],[222,"lua/lib/delayed.lua",7],[226,"lua/lib/delayed.lua",13],[229,"lua/lib/delayed.lua",17],[236,"lua/lib/delayed.lua",26],[243,"lua/lib/delayed.lua",37],[250,"lua/lib/outbox.lua",15],[254,"lua/lib/outbox.lua",20],[255,"lua/lib/outbox.lua",22],[256,"lua/lib/outbox.lua",24],[257,"lua/lib/outbox.lua",27],[258,"lua/lib/outbox.lua",29],[262,"lua/lib/outbox.lua",35],[274,"lua/lib/outbox.lua",49],[278,"lua/lib/outbox.lua",54],[288,"lua/lib/outbox.lua",66],[292,"lua/lib/outbox.lua",72],[296,"lua/lib/outbox.lua",78],[301,"lua/lib/outbox.lua",85],[302,"lua/lib/outbox.lua",88],[331,"lua/lib/outbox.lua",120],[340,"lua/lib/outbox.lua",131],[343,"lua/lib/limited.lua",12],[344,"lua/lib/limited.lua",14],[351,"lua/lib/limited.lua",23],[355,"lua/lib/limited.lua",29],[366,"lua/lib/limited.lua",42],[370,"lua/lib/limited.lua",48],[378,"lua/lib/limited.lua",58],[383,"lua/lib/limited.lua",65],[388,"lua/lib/limited.lua",72],[392,"lua/lib/limited.lua",78],[404,"lua/lib/limited.lua",92],[416,"lua/lib/limited.lua",107],[428,"lua/lib/limited.lua",120],[431,"lua/lib/limited.lua",125],[438,"lua/outbox/away.lua",16],[440,"lua/outbox/away.lua",19],[441,"lua/outbox/away.lua",22],[451,"lua/outbox/away.lua",33],[466,"lua/outbox/away.lua",49]],
+  map: [[1,"lua/outbox/away.lua",1],[2,"lua/outbox/away.lua",8],[3,"lua/outbox/away.lua",10],[4,"lua/outbox/away.lua",9],[5,"lua/outbox/away.lua",11],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/batch.lua",12],[10,"lua/lib/batch.lua",14],[31,"lua/lib/batch.lua",43],[32,"lua/lib/batch.lua",49],[33,"lua/lib/batch.lua",53],[34,"lua/lib/batch.lua",62],[46,"lua/lib/ready.lua",11],[47,"lua/lib/ready.lua",48],[50,"lua/lib/ready.lua",52],[56,"lua/lib/outbox.lua",15],[60,"lua/lib/outbox.lua",20],[61,"lua/lib/outbox.lua",22],[62,"lua/lib/outbox.lua",24],[63,"lua/lib/outbox.lua",27],[64,"lua/lib/outbox.lua",29],[68,"lua/lib/outbox.lua",35],[80,"lua/lib/outbox.lua",49],[84,"lua/lib/outbox.lua",54],[94,"lua/lib/outbox.lua",66],[98,"lua/lib/outbox.lua",85],[99,"lua/lib/outbox.lua",88],[128,"lua/lib/limited.lua",14],[135,"lua/lib/limited.lua",23],[139,"lua/lib/limited.lua",29],[150,"lua/outbox/away.lua",16],[152,"lua/outbox/away.lua",19],[153,"lua/outbox/away.lua",22],[163,"lua/outbox/away.lua",33],[178,"lua/outbox/away.lua",49]],
 });
 
 /** Names references about which their lane should be asked: nobody has for `after_ms`, and no message about them waits. See lua/outbox/overdue.lua. */
@@ -11918,98 +8363,10 @@ local root = string.sub(meta, 1, -2)
 local call = redis.call
 call('EXISTS', meta, root .. '?')
 local DIGITS = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
-local outbox_last = nil
-local outbox_plans, outbox_plans_made = {}, {}
-local away_plans, away_plans_made = {}, {}
 local function whole(number) return string.format('%.0f', number) end
 local function digit(text, at) return string.find(DIGITS, string.sub(text, at, at), 1, true) - 1 end
 local function outbox_key(destination) return root .. 'outbox:' .. destination end
 local function partition_of(core) return whole(digit(core, 1) * 62 + digit(core, 2)) end
-local function outbox_next(now)
-  outbox_last = math.max((outbox_last or tonumber(call('HGET', meta, 'seq') or '0')) + 1, math.floor(now) * 1000)
-  return whole(outbox_last)
-end
-local function outbox_send(now, destination, kind, body)
-  local seq = outbox_next(now)
-  local plan = outbox_plans[destination]
-  if not plan then
-    plan = { destination = destination, items = {} }
-    outbox_plans[destination] = plan
-    outbox_plans_made[#outbox_plans_made + 1] = plan
-  end
-  plan.items[#plan.items + 1] = seq
-  plan.items[#plan.items + 1] = seq .. ' ' .. kind .. ' ' .. body
-  return seq
-end
-local function away_field(lane, text)
-  local core, to, attempts = string.match(text, '|(%w+),%d+,(%d+),(%d+),')
-  return lane .. ' ' .. core .. ',' .. to .. ',' .. attempts
-end
-local function away_set(field, value, now)
-  local plan = away_plans[field]
-  if not plan then
-    plan = { field = field }
-    away_plans[field] = plan
-    away_plans_made[#away_plans_made + 1] = plan
-  end
-  plan.value = value
-  plan.since = now
-end
-local function outbox_hand(now, lane, text)
-  local seq = outbox_send(now, partition_of(lane), 'queue', lane .. ' ' .. text)
-  away_set(away_field(lane, text), seq .. ' ' .. text, now)
-end
-local function outbox_back(now, lane, place, granted_ms, text)
-  local seq = outbox_send(now, partition_of(lane), 'back', lane .. ' ' .. place .. ' ' .. granted_ms .. ' ' .. text)
-  away_set(away_field(lane, text), seq .. ' ' .. text, now)
-end
-local function away_get(field)
-  local plan = away_plans[field]
-  if plan then return plan.value or nil end
-  return call('HGET', root .. 'away', field) or nil
-end
-local function away_forget(field) away_set(field, false, nil) end
-local function outbox_write()
-  local gone, set, since = {}, {}, {}
-  for _, plan in ipairs(away_plans_made) do
-    if plan.value then
-      set[#set + 1] = plan.field
-      set[#set + 1] = plan.value
-      since[#since + 1] = plan.since
-      since[#since + 1] = plan.field
-    else
-      gone[#gone + 1] = plan.field
-    end
-  end
-  for i = 1, #set, 1000 do
-    call('HSET', root .. 'away', unpack(set, i, math.min(i + 999, #set)))
-    call('ZADD', root .. 'away:since', unpack(since, i, math.min(i + 999, #since)))
-  end
-  for i = 1, #gone, 1000 do
-    call('HDEL', root .. 'away', unpack(gone, i, math.min(i + 999, #gone)))
-    call('ZREM', root .. 'away:since', unpack(gone, i, math.min(i + 999, #gone)))
-  end
-  if #outbox_plans_made == 0 then return 0 end
-  for _, plan in ipairs(outbox_plans_made) do
-    local items = plan.items
-    for i = 1, #items, 1000 do call('ZADD', outbox_key(plan.destination), unpack(items, i, math.min(i + 999, #items))) end
-    call('ZADD', root .. 'outbox', 'NX', items[1], plan.destination)
-  end
-  call('HSET', meta, 'seq', whole(outbox_last))
-  return 1
-end
-local SLICE_MAX = 50
-local function outbox_slices()
-  local slices = {}
-  for _, plan in ipairs(outbox_plans_made) do
-    local messages = call('ZRANGE', outbox_key(plan.destination), 0, SLICE_MAX)
-    if #messages <= SLICE_MAX then slices[#slices + 1] = { tonumber(plan.destination), messages } end
-  end
-  return slices
-end
-local function outbox_bell()
-  if #outbox_plans_made > 0 then call('SPUBLISH', root .. 'bell', 'o') end
-end
 local LIMIT_MAX = 500
 local count = math.min(limit, LIMIT_MAX)
 local fields = call('ZRANGEBYSCORE', root .. 'away:since', '-inf', now_ms - after_ms, 'LIMIT', 0, count)
@@ -12025,7 +8382,7 @@ for i, field in ipairs(fields) do
 end
 call('ZADD', root .. 'away:since', unpack(since, 1, #since))
 return { now_ms, #fields == count and 1 or 0, named }`,
-  map: [[1,"lua/outbox/overdue.lua",1],[2,"lua/outbox/overdue.lua",6],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/outbox.lua",15],[13,"lua/lib/outbox.lua",20],[14,"lua/lib/outbox.lua",22],[15,"lua/lib/outbox.lua",24],[16,"lua/lib/outbox.lua",27],[17,"lua/lib/outbox.lua",29],[21,"lua/lib/outbox.lua",35],[33,"lua/lib/outbox.lua",49],[37,"lua/lib/outbox.lua",54],[47,"lua/lib/outbox.lua",66],[51,"lua/lib/outbox.lua",72],[55,"lua/lib/outbox.lua",78],[60,"lua/lib/outbox.lua",85],[61,"lua/lib/outbox.lua",88],[90,"lua/lib/outbox.lua",120],[99,"lua/lib/outbox.lua",131],[102,"lua/outbox/overdue.lua",14],[106,"lua/outbox/overdue.lua",19],[115,"lua/outbox/overdue.lua",29]],
+  map: [[1,"lua/outbox/overdue.lua",1],[2,"lua/outbox/overdue.lua",6],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/outbox.lua",15],[10,"lua/lib/outbox.lua",20],[11,"lua/lib/outbox.lua",22],[12,"lua/lib/outbox.lua",24],[13,"lua/lib/outbox.lua",27],[14,"lua/outbox/overdue.lua",14],[18,"lua/outbox/overdue.lua",19],[27,"lua/outbox/overdue.lua",29]],
 });
 
 /** Applies the messages of another partition, each once and in their order, and advances the mark that says so. See lua/outbox/receive.lua. */
@@ -12068,20 +8425,9 @@ local function batch_load(core)
   batches_loaded[#batches_loaded + 1] = b
   return b
 end
-local function batch_visible(core, account)
-  local b = batch_load(core)
-  if not b or b.a ~= account or b.s == 'tray' or b.s == 'notes' or b.s == 'deleted' then return nil end
-  return b
-end
 local function batch_live(b) return b.s == 'pending' or b.s == 'processing' or b.s == 'tray' or b.s == 'notes' end
-local function batch_waiting(b) return b.n - b.c - b.f - b.x - b.r end
 local ROUND_ATTEMPTS = 100
-local function attempts_first(b) return b.k * ROUND_ATTEMPTS end
 local function round_entry_stale(b, entry) return math.floor(entry.attempts / ROUND_ATTEMPTS) ~= b.k end
-local function task_waits(b, i, byte)
-  if byte == 'q' or byte == 'r' then return true end
-  return (byte == 'f' or byte == 'e') and b.o_from ~= nil and i >= b.o_from and i <= b.o_to
-end
 local function segment_bounds(b, i)
   local g = b.g
   if not g then return 0, b.n - 1 end
@@ -12095,10 +8441,6 @@ local function segment_bounds(b, i)
   return base, lo < last and struct.unpack('>I4', g, lo * 4 + 5) - 1 or b.n - 1
 end
 local function segment_key(b, base) return b.key .. ':' .. string.format('%d', base) end
-local function segment_last(b)
-  if not b.g then return 0 end
-  return struct.unpack('>I4', b.g, #b.g - 3)
-end
 local function batch_end(b, now, keep_ms)
   b.dirty = true
   if b.n > b.c + b.f + b.x or b.s == 'notes' then return false end
@@ -12115,20 +8457,8 @@ local function batch_end(b, now, keep_ms)
   b.deadline = now + keep_ms
   return true
 end
-local function batch_stop(b, status, now, keep_ms)
-  local waiting = batch_waiting(b)
-  if status == 'expired' then b.f = b.f + waiting else b.x = b.x + waiting end
-  b.s = status
-  b.deadline = '' -- leaves the deadlines until its last running task has finished
-  batch_end(b, now, keep_ms)
-end
 local function list_key(b, status)
   return root .. 'a:' .. b.a .. ':b' .. (status and ':' .. status or '')
-end
-local function label_keys(account, labels)
-  local list = {}
-  for hash in string.gmatch(labels, '%w%w%w%w%w%w%w%w%w%w') do list[#list + 1] = root .. 'a:' .. account .. ':l:' .. hash end
-  return list
 end
 local function batch_ended(b, from, tasks, byte)
   if not b.W or byte == 'r' then return end
@@ -12162,22 +8492,6 @@ local function batch_save(now)
   end
 end
 local rings, rings_by_key = {}, {}
-local function ring_read(key, window)
-  if rings_by_key[key] then return rings_by_key[key] end
-  local items = call('LRANGE', key, 0, window - 1)
-  local ring = { key = key, items = items, read = #items, head = 1, whole = #items < window or call('LLEN', key) == #items }
-  rings[#rings + 1] = ring
-  rings_by_key[key] = ring
-  return ring
-end
-local function ring_take(ring)
-  local item = ring.items[ring.head]
-  if item == nil or (ring.head > ring.read and not ring.whole) then return nil end
-  ring.head = ring.head + 1
-  return item
-end
-local function ring_put(ring, item) ring.items[#ring.items + 1] = item end
-local function ring_left(ring) return #ring.items - ring.head + 1 end
 local function ring_came_round(ring)
   if not ring.whole or #ring.items ~= 2 * ring.read or ring.head ~= ring.read + 1 then return false end
   for i = 1, ring.read do
@@ -12188,20 +8502,6 @@ end
 local function ring_taken(key)
   local ring = rings_by_key[key]
   return ring and not ring_came_round(ring) and math.min(ring.head - 1, ring.read) or 0
-end
-local function rings_put()
-  for _, ring in ipairs(rings) do
-    local from = ring_came_round(ring) and #ring.items + 1 or math.max(ring.head, ring.read + 1)
-    for i = from, #ring.items, 1000 do
-      call('RPUSH', ring.key, unpack(ring.items, i, math.min(i + 999, #ring.items)))
-    end
-  end
-end
-local function rings_trim()
-  for _, ring in ipairs(rings) do
-    local taken = ring_taken(ring.key)
-    if taken > 0 then call('LTRIM', ring.key, taken, -1) end
-  end
 end
 local plans, plans_made = {}, {}
 local depth = { f = 0, r = 0, n = 0 }
@@ -12245,18 +8545,6 @@ local function entry_read(entry)
   return { core = core, from = tonumber(from), to = tonumber(to), attempts = tonumber(attempts),
     recoveries = tonumber(recoveries), timeout_s = tonumber(timeout_s), due_ms = tonumber(due_ms), limit = limit }
 end
-local function member_of(core, from, to, attempt, recoveries, timeout_s, flow, limit)
-  return string.format('%s,%d,%d,%d,%d,%d,%s%s', core, from, to, attempt, recoveries, timeout_s, flow, limit)
-end
-local function member_read(member)
-  local core, from, to, attempt, recoveries, timeout_s, flow, limit =
-    string.match(member, '^(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%a:%w+:[%w*]+)(.*)$')
-  if not core then return nil end
-  return { core = core, from = tonumber(from), to = tonumber(to), attempt = tonumber(attempt), recoveries = tonumber(recoveries),
-    timeout_s = tonumber(timeout_s), flow = flow, limit = limit }
-end
-local function member_byte(ref) return ref.from == ref.to and '[pP]' or 'p' end
-local function flow_as(cls, flow) return string.byte(flow) == 110 and flow or cls .. string.sub(flow, 2) end
 local delays = {}
 local delayed_before = nil
 local function delayed_push(due_ms, flow, entry)
@@ -12325,10 +8613,6 @@ local function away_set(field, value, now)
   plan.value = value
   plan.since = now
 end
-local function outbox_hand(now, lane, text)
-  local seq = outbox_send(now, partition_of(lane), 'queue', lane .. ' ' .. text)
-  away_set(away_field(lane, text), seq .. ' ' .. text, now)
-end
 local function outbox_back(now, lane, place, granted_ms, text)
   local seq = outbox_send(now, partition_of(lane), 'back', lane .. ' ' .. place .. ' ' .. granted_ms .. ' ' .. text)
   away_set(away_field(lane, text), seq .. ' ' .. text, now)
@@ -12368,19 +8652,6 @@ local function outbox_write()
   call('HSET', meta, 'seq', whole(outbox_last))
   return 1
 end
-local SLICE_MAX = 50
-local function outbox_slices()
-  local slices = {}
-  for _, plan in ipairs(outbox_plans_made) do
-    local messages = call('ZRANGE', outbox_key(plan.destination), 0, SLICE_MAX)
-    if #messages <= SLICE_MAX then slices[#slices + 1] = { tonumber(plan.destination), messages } end
-  end
-  return slices
-end
-local function outbox_bell()
-  if #outbox_plans_made > 0 then call('SPUBLISH', root .. 'bell', 'o') end
-end
-local LANES_MAX = 1000
 local function limit_read(limit)
   local lane, kind, cost, first_ms, valid_ms, rest = string.match(limit, '^;(%w+),(%a!?),(%d+),(%d+),(%d+)(.*)$')
   local place, granted_ms, life_ms = string.match(rest, '^,(%d+),(%d+),(%d+)$')
@@ -12392,38 +8663,10 @@ local function limited_states(b, entry, to)
   if not b or not batch_live(b) or round_entry_stale(b, entry) then return '' end
   return call('GETRANGE', b.key .. ':s', entry.from, to or entry.to)
 end
-local function limited_hand(b, now, flow, entry)
-  local from = entry.from
-  local limit = limit_read(entry.limit)
-  while from <= entry.to do
-    local _, last = segment_bounds(b, from)
-    last = math.min(last, entry.to)
-    outbox_hand(now, limit.lane, flow .. '|' .. entry_of(entry.core, from, last, entry.attempts, entry.recoveries, entry.timeout_s,
-      entry.due_ms, limit.waiting))
-    from = last + 1
-  end
-end
-local function limited_enqueue(b, now, due_ms, flow, entry)
-  if entry.limit ~= '' and due_ms <= now then return limited_hand(b, now, flow, entry) end
-  enqueue(now, due_ms, flow, entry_of(entry.core, entry.from, entry.to, entry.attempts, entry.recoveries, entry.timeout_s, entry.due_ms, entry.limit))
-end
-local function run_enqueue(b, now, flow, from, to, timeout_s, due_ms, limit, ready_ms)
-  local at_ms = math.max(ready_ms or now, due_ms)
-  local attempts = attempts_first(b)
-  if limit == '' then return enqueue(now, due_ms, flow, entry_of(b.core, from, to, attempts, 0, timeout_s, at_ms)) end
-  local lane, kind, cost, valid_ms = string.match(limit, '^(%w+),(%a),(%d+),(%d+)$')
-  limited_enqueue(b, now, due_ms, flow, { core = b.core, from = from, to = to, attempts = attempts, recoveries = 0, timeout_s = timeout_s,
-    due_ms = at_ms, limit = string.format(';%s,%s,%s,%.0f,%s', lane, kind, cost, at_ms, valid_ms) })
-end
 local function limited_unused(now, limit, core, from, to)
   local tasks = to - from + 1
   outbox_send(now, partition_of(limit.lane), 'unused',
     string.format('%s %s %.0f %.0f %s %.0f %.0f', limit.lane, limit.granted_ms, tasks, tasks * limit.cost, core, from, to))
-end
-local function limited_free(now, limit, core, from, to)
-  if limit.kind == 'c' then
-    outbox_send(now, partition_of(limit.lane), 'free', string.format('%s %s %.0f %.0f', limit.lane, core, from, to))
-  end
 end
 local function limited_back(now, flow, entry, from, to, limit)
   outbox_back(now, limit.lane, limit.place, limit.granted_ms,
@@ -12441,46 +8684,11 @@ local function limited_return(now, flow, entry)
   end
   if at <= entry.to then limited_unused(now, limit, entry.core, at, entry.to) end
 end
-local function limited_drop(b, now)
-  local told = {}
-  for i, lanes in ipairs(call('HVALS', b.key .. ':lanes')) do
-    if i > LANES_MAX then break end -- what is left turns out to be gone when it is granted
-    for lane in string.gmatch(lanes, '(%w+),%a,%d+') do
-      if not told[lane] then
-        told[lane] = true
-        outbox_send(now, partition_of(lane), 'drop', lane .. ' ' .. b.core)
-      end
-    end
-  end
-end
-local function lanes_read(b, parts, at, first)
-  local list = {}
-  for k = 0, tonumber(parts[at]) - 1 do
-    local name, lane, kind = parts[at + 1 + k * 3], parts[at + 2 + k * 3], parts[at + 3 + k * 3]
-    local before = call('HGET', b.key .. ':lanes', name)
-    if not before or string.match(before, '(%w+),%a,%d+$') ~= lane then
-      list[#list + 1] = name
-      list[#list + 1] = (before and before .. ' ' or '') .. string.format('%s,%s,%.0f', lane, kind, first)
-    end
-  end
-  return list
-end
-local function lanes_write(b, list)
-  for i = 1, #list, 1000 do call('HSET', b.key .. ':lanes', unpack(list, i, math.min(i + 999, #list))) end
-end
-local function lane_of_name(b, name, index)
-  local lane, kind
-  for core, letter, first in string.gmatch(call('HGET', b.key .. ':lanes', name) or '', '(%w+),(%a),(%d+)') do
-    if tonumber(first) <= index then lane, kind = core, letter end
-  end
-  return lane, kind
-end
 local granted_new, granted_gone = {}, {}
 local function granted_add(until_ms, text)
   granted_new[#granted_new + 1] = until_ms
   granted_new[#granted_new + 1] = text
 end
-local function granted_take(text) granted_gone[#granted_gone + 1] = text end
 local function granted_write()
   for i = 1, #granted_new, 1000 do call('ZADD', root .. 'granted', unpack(granted_new, i, math.min(i + 999, #granted_new))) end
   for i = 1, #granted_gone, 1000 do call('ZREM', root .. 'granted', unpack(granted_gone, i, math.min(i + 999, #granted_gone))) end
@@ -13194,10 +9402,6 @@ local function lane_load(core, now_us)
   lanes_loaded[#lanes_loaded + 1] = lane
   return lane
 end
-local function lane_closed_until(lane)
-  local at = math.max(lane.pause or 0, lane.cool or 0)
-  return at > lane.v and at or nil
-end
 local function lane_settle(lane)
   local machine = lane_limited(lane) and machines[lane.form]
   lane.machine = machine
@@ -13296,18 +9500,6 @@ local function lane_return(lane, range, place)
   if text then range.arrived = math.min(range.arrived, lane_entry_read(behind, text).arrived) end
   lane_add(lane, range)
   lane_wake(lane, lane.now)
-end
-local function lane_take(lane, range, tasks)
-  lane_count(lane, range, -tasks)
-  if range.from + tasks > range.to then
-    lane_plan(lane, range.key, false)
-    local index = range.valid_ms > 0 and lane.gone_until or lane.gone_first
-    index[#index + 1] = range.key
-    return true
-  end
-  range.from = range.from + tasks
-  lane_plan(lane, range.key, range)
-  return false
 end
 local function lane_drop(lane, core)
   local batch = lane_batch(lane, core)
@@ -13557,7 +9749,7 @@ local wrote = outbox_write()
 ring_bell(nil, #granted_new > 0)
 if applied > 0 then call('HSET', root .. 'hw', field, string.format('%.0f', mark)) end
 return { mark, done, applied, wrote }`,
-  map: [[1,"lua/outbox/receive.lua",1],[2,"lua/outbox/receive.lua",9],[3,"lua/outbox/receive.lua",15],[4,"lua/outbox/receive.lua",14],[5,"lua/outbox/receive.lua",13],[6,"lua/outbox/receive.lua",12],[7,"lua/outbox/receive.lua",11],[8,"lua/outbox/receive.lua",10],[9,"lua/outbox/receive.lua",16],[10,"lua/lib/root.lua",2],[12,"lua/lib/root.lua",8],[13,"lua/lib/batch.lua",12],[14,"lua/lib/batch.lua",14],[35,"lua/lib/batch.lua",37],[40,"lua/lib/batch.lua",43],[41,"lua/lib/batch.lua",45],[42,"lua/lib/batch.lua",49],[43,"lua/lib/batch.lua",51],[44,"lua/lib/batch.lua",53],[45,"lua/lib/batch.lua",56],[49,"lua/lib/batch.lua",62],[61,"lua/lib/batch.lua",75],[62,"lua/lib/batch.lua",77],[66,"lua/lib/batch.lua",83],[82,"lua/lib/batch.lua",101],[89,"lua/lib/batch.lua",109],[92,"lua/lib/batch.lua",114],[97,"lua/lib/batch.lua",121],[102,"lua/lib/batch.lua",129],[110,"lua/lib/batch.lua",138],[128,"lua/lib/ring.lua",4],[129,"lua/lib/ring.lua",6],[137,"lua/lib/ring.lua",16],[143,"lua/lib/ring.lua",23],[144,"lua/lib/ring.lua",25],[145,"lua/lib/ring.lua",28],[152,"lua/lib/ring.lua",37],[156,"lua/lib/ring.lua",43],[164,"lua/lib/ring.lua",52],[170,"lua/lib/ready.lua",9],[171,"lua/lib/ready.lua",11],[172,"lua/lib/ready.lua",14],[186,"lua/lib/ready.lua",29],[191,"lua/lib/ready.lua",35],[203,"lua/lib/ready.lua",48],[206,"lua/lib/ready.lua",52],[212,"lua/lib/ready.lua",63],[215,"lua/lib/ready.lua",67],[222,"lua/lib/ready.lua",76],[223,"lua/lib/ready.lua",79],[224,"lua/lib/delayed.lua",3],[225,"lua/lib/delayed.lua",5],[226,"lua/lib/delayed.lua",7],[230,"lua/lib/delayed.lua",13],[233,"lua/lib/delayed.lua",17],[240,"lua/lib/delayed.lua",26],[247,"lua/lib/delayed.lua",37],[254,"lua/lib/outbox.lua",15],[258,"lua/lib/outbox.lua",20],[259,"lua/lib/outbox.lua",22],[260,"lua/lib/outbox.lua",24],[261,"lua/lib/outbox.lua",27],[262,"lua/lib/outbox.lua",29],[266,"lua/lib/outbox.lua",35],[278,"lua/lib/outbox.lua",49],[282,"lua/lib/outbox.lua",54],[292,"lua/lib/outbox.lua",66],[296,"lua/lib/outbox.lua",72],[300,"lua/lib/outbox.lua",78],[305,"lua/lib/outbox.lua",85],[306,"lua/lib/outbox.lua",88],[335,"lua/lib/outbox.lua",120],[344,"lua/lib/outbox.lua",131],[347,"lua/lib/limited.lua",12],[348,"lua/lib/limited.lua",14],[355,"lua/lib/limited.lua",23],[359,"lua/lib/limited.lua",29],[370,"lua/lib/limited.lua",42],[374,"lua/lib/limited.lua",48],[382,"lua/lib/limited.lua",58],[387,"lua/lib/limited.lua",65],[392,"lua/lib/limited.lua",72],[396,"lua/lib/limited.lua",78],[408,"lua/lib/limited.lua",92],[420,"lua/lib/limited.lua",107],[432,"lua/lib/limited.lua",120],[435,"lua/lib/limited.lua",125],[442,"lua/lib/granted.lua",3],[443,"lua/lib/granted.lua",5],[447,"lua/lib/granted.lua",10],[448,"lua/lib/granted.lua",12],[452,"lua/lib/results.lua",3],[461,"lua/lib/results.lua",13],[462,"lua/lib/results.lua",15],[463,"lua/lib/lost.lua",4],[464,"lua/lib/lost.lua",7],[475,"lua/lib/lost.lua",19],[480,"lua/lib/notify.lua",19],[481,"lua/lib/notify.lua",22],[490,"lua/lib/notify.lua",34],[491,"lua/lib/notify.lua",36],[496,"lua/lib/notify.lua",43],[512,"lua/lib/notify.lua",60],[524,"lua/lib/notify.lua",74],[534,"lua/lib/notify.lua",85],[552,"lua/lib/notify.lua",105],[559,"lua/lib/notify.lua",115],[571,"lua/lib/notify.lua",130],[587,"lua/lib/notify.lua",148],[599,"lua/lib/notify.lua",161],[602,"lua/lib/notify.lua",166],[613,"lua/lib/notify.lua",179],[626,"lua/lib/notify.lua",193],[631,"lua/lib/notify.lua",199],[634,"lua/lib/notify.lua",204],[639,"lua/lib/notify.lua",211],[669,"lua/lib/notify.lua",243],[691,"lua/lib/notify.lua",267],[692,"lua/lib/notify.lua",269],[698,"lua/lib/notify.lua",276],[713,"lua/lib/notify.lua",292],[715,"lua/lib/notify.lua",296],[721,"lua/lib/notify.lua",303],[724,"lua/outbox/receive.lua",24],[726,"lua/lib/lane.lua",34],[734,"lua/lib/lane.lua",57],[735,"lua/lib/limiter/aligned.lua",2],[737,"lua/lib/limiter/aligned.lua",5],[741,"lua/lib/limiter/aligned.lua",10],[750,"lua/lib/limiter/aligned.lua",20],[751,"lua/lib/limiter/aligned.lua",22],[762,"lua/lib/limiter/aligned.lua",34],[768,"lua/lib/limiter/level.lua",9],[772,"lua/lib/limiter/level.lua",14],[773,"lua/lib/limiter/level.lua",17],[778,"lua/lib/limiter/level.lua",23],[784,"lua/lib/limiter/level.lua",31],[785,"lua/lib/limiter/level.lua",33],[796,"lua/lib/limiter/level.lua",45],[804,"lua/lib/limiter/level.lua",55],[820,"lua/lib/limiter/level.lua",72],[839,"lua/lib/limiter/level.lua",92],[846,"lua/lib/limiter/level.lua",100],[905,"lua/lib/limiter/slots.lua",4],[907,"lua/lib/limiter/slots.lua",7],[908,"lua/lib/limiter/slots.lua",9],[909,"lua/lib/limiter/slots.lua",12],[924,"lua/lib/limiter/slots.lua",28],[934,"lua/lib/limiter/slots.lua",39],[939,"lua/lib/limiter/slots.lua",45],[963,"lua/lib/limiter/window.lua",4],[965,"lua/lib/limiter/window.lua",7],[966,"lua/lib/limiter/window.lua",9],[967,"lua/lib/limiter/window.lua",12],[971,"lua/lib/limiter/window.lua",17],[975,"lua/lib/limiter/window.lua",23],[985,"lua/lib/limiter/window.lua",35],[994,"lua/lib/limiter/window.lua",45],[1000,"lua/lib/limiter/window.lua",53],[1011,"lua/lib/limiter/window.lua",66],[1020,"lua/lib/limiter/window.lua",76],[1054,"lua/lib/limiter/window.lua",112],[1088,"lua/lib/tally.lua",6],[1089,"lua/lib/tally.lua",8],[1090,"lua/lib/tally.lua",11],[1104,"lua/lib/tally.lua",27],[1127,"lua/lib/tally.lua",51],[1130,"lua/lib/lane.lua",61],[1131,"lua/lib/lane.lua",63],[1132,"lua/lib/lane.lua",66],[1146,"lua/lib/lane.lua",81],[1147,"lua/lib/lane.lua",83],[1161,"lua/lib/lane.lua",99],[1165,"lua/lib/lane.lua",104],[1173,"lua/lib/lane.lua",113],[1180,"lua/lib/lane.lua",122],[1184,"lua/lib/lane.lua",128],[1185,"lua/lib/lane.lua",131],[1191,"lua/lib/lane.lua",139],[1197,"lua/lib/lane.lua",146],[1201,"lua/lib/lane.lua",152],[1209,"lua/lib/lane.lua",161],[1210,"lua/lib/lane.lua",164],[1221,"lua/lib/lane.lua",177],[1224,"lua/lib/lane.lua",182],[1228,"lua/lib/lane.lua",187],[1235,"lua/lib/lane.lua",196],[1242,"lua/lib/lane.lua",204],[1248,"lua/lib/lane.lua",213],[1253,"lua/lib/lane.lua",219],[1262,"lua/lib/lane.lua",229],[1264,"lua/lib/lane.lua",233],[1276,"lua/lib/lane.lua",247],[1284,"lua/lib/lane.lua",257],[1287,"lua/lib/lane.lua",263],[1292,"lua/lib/lane.lua",270],[1296,"lua/lib/lane.lua",275],[1299,"lua/lib/lane.lua",279],[1302,"lua/lib/lane.lua",283],[1336,"lua/lib/lane.lua",318],[1337,"lua/lib/lane.lua",321],[1341,"lua/lib/lane.lua",327],[1347,"lua/lib/lane.lua",334],[1350,"lua/lib/lane.lua",338],[1372,"lua/lib/lane.lua",361],[1376,"lua/lib/receive/back.lua",3],[1383,"lua/lib/receive/cool.lua",3],[1384,"lua/lib/receive/cool.lua",5],[1389,"lua/lib/receive/cool.lua",11],[1391,"lua/lib/receive/drop.lua",3],[1395,"lua/lib/receive/fail.lua",5],[1401,"lua/lib/receive/fail.lua",12],[1402,"lua/lib/receive/fail.lua",14],[1415,"lua/lib/receive/fail.lua",28],[1428,"lua/lib/receive/fail.lua",42],[1431,"lua/lib/receive/free.lua",3],[1439,"lua/lib/receive/grant.lua",7],[1455,"lua/lib/receive/grant.lua",24],[1459,"lua/lib/receive/grant.lua",29],[1460,"lua/lib/receive/grant.lua",31],[1468,"lua/lib/receive/late.lua",3],[1474,"lua/lib/receive/late.lua",10],[1478,"lua/lib/receive/points.lua",3],[1486,"lua/lib/receive/queue.lua",3],[1490,"lua/lib/receive/unused.lua",3],[1495,"lua/outbox/receive.lua",28],[1501,"lua/outbox/receive.lua",35],[1511,"lua/outbox/receive.lua",46],[1513,"lua/outbox/receive.lua",49]],
+  map: [[1,"lua/outbox/receive.lua",1],[2,"lua/outbox/receive.lua",9],[3,"lua/outbox/receive.lua",15],[4,"lua/outbox/receive.lua",14],[5,"lua/outbox/receive.lua",13],[6,"lua/outbox/receive.lua",12],[7,"lua/outbox/receive.lua",11],[8,"lua/outbox/receive.lua",10],[9,"lua/outbox/receive.lua",16],[10,"lua/lib/root.lua",2],[12,"lua/lib/root.lua",8],[13,"lua/lib/batch.lua",12],[14,"lua/lib/batch.lua",14],[35,"lua/lib/batch.lua",43],[36,"lua/lib/batch.lua",49],[37,"lua/lib/batch.lua",53],[38,"lua/lib/batch.lua",62],[50,"lua/lib/batch.lua",75],[51,"lua/lib/batch.lua",83],[67,"lua/lib/batch.lua",109],[70,"lua/lib/batch.lua",121],[75,"lua/lib/batch.lua",129],[83,"lua/lib/batch.lua",138],[101,"lua/lib/ring.lua",4],[102,"lua/lib/ring.lua",28],[109,"lua/lib/ring.lua",37],[113,"lua/lib/ready.lua",9],[114,"lua/lib/ready.lua",11],[115,"lua/lib/ready.lua",14],[129,"lua/lib/ready.lua",29],[134,"lua/lib/ready.lua",35],[146,"lua/lib/ready.lua",48],[149,"lua/lib/ready.lua",52],[155,"lua/lib/delayed.lua",3],[156,"lua/lib/delayed.lua",5],[157,"lua/lib/delayed.lua",7],[161,"lua/lib/delayed.lua",13],[164,"lua/lib/delayed.lua",17],[171,"lua/lib/delayed.lua",26],[178,"lua/lib/delayed.lua",37],[185,"lua/lib/outbox.lua",15],[189,"lua/lib/outbox.lua",20],[190,"lua/lib/outbox.lua",22],[191,"lua/lib/outbox.lua",24],[192,"lua/lib/outbox.lua",27],[193,"lua/lib/outbox.lua",29],[197,"lua/lib/outbox.lua",35],[209,"lua/lib/outbox.lua",49],[213,"lua/lib/outbox.lua",54],[223,"lua/lib/outbox.lua",72],[227,"lua/lib/outbox.lua",78],[232,"lua/lib/outbox.lua",85],[233,"lua/lib/outbox.lua",88],[262,"lua/lib/limited.lua",14],[269,"lua/lib/limited.lua",23],[273,"lua/lib/limited.lua",58],[278,"lua/lib/limited.lua",72],[282,"lua/lib/limited.lua",78],[294,"lua/lib/granted.lua",3],[295,"lua/lib/granted.lua",5],[299,"lua/lib/granted.lua",12],[303,"lua/lib/results.lua",3],[312,"lua/lib/results.lua",13],[313,"lua/lib/results.lua",15],[314,"lua/lib/lost.lua",4],[315,"lua/lib/lost.lua",7],[326,"lua/lib/lost.lua",19],[331,"lua/lib/notify.lua",19],[332,"lua/lib/notify.lua",22],[341,"lua/lib/notify.lua",34],[342,"lua/lib/notify.lua",36],[347,"lua/lib/notify.lua",43],[363,"lua/lib/notify.lua",60],[375,"lua/lib/notify.lua",74],[385,"lua/lib/notify.lua",85],[403,"lua/lib/notify.lua",105],[410,"lua/lib/notify.lua",115],[422,"lua/lib/notify.lua",130],[438,"lua/lib/notify.lua",148],[450,"lua/lib/notify.lua",161],[453,"lua/lib/notify.lua",166],[464,"lua/lib/notify.lua",179],[477,"lua/lib/notify.lua",193],[482,"lua/lib/notify.lua",199],[485,"lua/lib/notify.lua",204],[490,"lua/lib/notify.lua",211],[520,"lua/lib/notify.lua",243],[542,"lua/lib/notify.lua",267],[543,"lua/lib/notify.lua",269],[549,"lua/lib/notify.lua",276],[564,"lua/lib/notify.lua",292],[566,"lua/lib/notify.lua",296],[572,"lua/lib/notify.lua",303],[575,"lua/outbox/receive.lua",24],[577,"lua/lib/lane.lua",34],[585,"lua/lib/lane.lua",57],[586,"lua/lib/limiter/aligned.lua",2],[588,"lua/lib/limiter/aligned.lua",5],[592,"lua/lib/limiter/aligned.lua",10],[601,"lua/lib/limiter/aligned.lua",20],[602,"lua/lib/limiter/aligned.lua",22],[613,"lua/lib/limiter/aligned.lua",34],[619,"lua/lib/limiter/level.lua",9],[623,"lua/lib/limiter/level.lua",14],[624,"lua/lib/limiter/level.lua",17],[629,"lua/lib/limiter/level.lua",23],[635,"lua/lib/limiter/level.lua",31],[636,"lua/lib/limiter/level.lua",33],[647,"lua/lib/limiter/level.lua",45],[655,"lua/lib/limiter/level.lua",55],[671,"lua/lib/limiter/level.lua",72],[690,"lua/lib/limiter/level.lua",92],[697,"lua/lib/limiter/level.lua",100],[756,"lua/lib/limiter/slots.lua",4],[758,"lua/lib/limiter/slots.lua",7],[759,"lua/lib/limiter/slots.lua",9],[760,"lua/lib/limiter/slots.lua",12],[775,"lua/lib/limiter/slots.lua",28],[785,"lua/lib/limiter/slots.lua",39],[790,"lua/lib/limiter/slots.lua",45],[814,"lua/lib/limiter/window.lua",4],[816,"lua/lib/limiter/window.lua",7],[817,"lua/lib/limiter/window.lua",9],[818,"lua/lib/limiter/window.lua",12],[822,"lua/lib/limiter/window.lua",17],[826,"lua/lib/limiter/window.lua",23],[836,"lua/lib/limiter/window.lua",35],[845,"lua/lib/limiter/window.lua",45],[851,"lua/lib/limiter/window.lua",53],[862,"lua/lib/limiter/window.lua",66],[871,"lua/lib/limiter/window.lua",76],[905,"lua/lib/limiter/window.lua",112],[939,"lua/lib/tally.lua",6],[940,"lua/lib/tally.lua",8],[941,"lua/lib/tally.lua",11],[955,"lua/lib/tally.lua",27],[978,"lua/lib/tally.lua",51],[981,"lua/lib/lane.lua",61],[982,"lua/lib/lane.lua",63],[983,"lua/lib/lane.lua",66],[997,"lua/lib/lane.lua",81],[998,"lua/lib/lane.lua",83],[1012,"lua/lib/lane.lua",104],[1020,"lua/lib/lane.lua",113],[1027,"lua/lib/lane.lua",122],[1031,"lua/lib/lane.lua",128],[1032,"lua/lib/lane.lua",131],[1038,"lua/lib/lane.lua",139],[1044,"lua/lib/lane.lua",146],[1048,"lua/lib/lane.lua",152],[1056,"lua/lib/lane.lua",161],[1057,"lua/lib/lane.lua",164],[1068,"lua/lib/lane.lua",177],[1071,"lua/lib/lane.lua",182],[1075,"lua/lib/lane.lua",187],[1082,"lua/lib/lane.lua",196],[1089,"lua/lib/lane.lua",204],[1095,"lua/lib/lane.lua",213],[1100,"lua/lib/lane.lua",219],[1109,"lua/lib/lane.lua",229],[1111,"lua/lib/lane.lua",247],[1119,"lua/lib/lane.lua",257],[1122,"lua/lib/lane.lua",263],[1127,"lua/lib/lane.lua",270],[1131,"lua/lib/lane.lua",275],[1134,"lua/lib/lane.lua",279],[1137,"lua/lib/lane.lua",283],[1171,"lua/lib/lane.lua",318],[1172,"lua/lib/lane.lua",321],[1176,"lua/lib/lane.lua",327],[1182,"lua/lib/lane.lua",334],[1185,"lua/lib/lane.lua",338],[1207,"lua/lib/lane.lua",361],[1211,"lua/lib/receive/back.lua",3],[1218,"lua/lib/receive/cool.lua",3],[1219,"lua/lib/receive/cool.lua",5],[1224,"lua/lib/receive/cool.lua",11],[1226,"lua/lib/receive/drop.lua",3],[1230,"lua/lib/receive/fail.lua",5],[1236,"lua/lib/receive/fail.lua",12],[1237,"lua/lib/receive/fail.lua",14],[1250,"lua/lib/receive/fail.lua",28],[1263,"lua/lib/receive/fail.lua",42],[1266,"lua/lib/receive/free.lua",3],[1274,"lua/lib/receive/grant.lua",7],[1290,"lua/lib/receive/grant.lua",24],[1294,"lua/lib/receive/grant.lua",29],[1295,"lua/lib/receive/grant.lua",31],[1303,"lua/lib/receive/late.lua",3],[1309,"lua/lib/receive/late.lua",10],[1313,"lua/lib/receive/points.lua",3],[1321,"lua/lib/receive/queue.lua",3],[1325,"lua/lib/receive/unused.lua",3],[1330,"lua/outbox/receive.lua",28],[1336,"lua/outbox/receive.lua",35],[1346,"lua/outbox/receive.lua",46],[1348,"lua/outbox/receive.lua",49]],
 });
 
 /** Reads the first messages that wait for other partitions, oldest destination first; takes nothing away. See lua/outbox/slice.lua. */
@@ -13638,20 +9830,10 @@ local function batch_load(core)
   batches_loaded[#batches_loaded + 1] = b
   return b
 end
-local function batch_visible(core, account)
-  local b = batch_load(core)
-  if not b or b.a ~= account or b.s == 'tray' or b.s == 'notes' or b.s == 'deleted' then return nil end
-  return b
-end
 local function batch_live(b) return b.s == 'pending' or b.s == 'processing' or b.s == 'tray' or b.s == 'notes' end
-local function batch_waiting(b) return b.n - b.c - b.f - b.x - b.r end
 local ROUND_ATTEMPTS = 100
 local function attempts_first(b) return b.k * ROUND_ATTEMPTS end
 local function round_entry_stale(b, entry) return math.floor(entry.attempts / ROUND_ATTEMPTS) ~= b.k end
-local function task_waits(b, i, byte)
-  if byte == 'q' or byte == 'r' then return true end
-  return (byte == 'f' or byte == 'e') and b.o_from ~= nil and i >= b.o_from and i <= b.o_to
-end
 local function segment_bounds(b, i)
   local g = b.g
   if not g then return 0, b.n - 1 end
@@ -13665,45 +9847,8 @@ local function segment_bounds(b, i)
   return base, lo < last and struct.unpack('>I4', g, lo * 4 + 5) - 1 or b.n - 1
 end
 local function segment_key(b, base) return b.key .. ':' .. string.format('%d', base) end
-local function segment_last(b)
-  if not b.g then return 0 end
-  return struct.unpack('>I4', b.g, #b.g - 3)
-end
-local function batch_end(b, now, keep_ms)
-  b.dirty = true
-  if b.n > b.c + b.f + b.x or b.s == 'notes' then return false end
-  if b.s == 'tray' then
-    b.deadline = math.max(now, b.t + 1000) + keep_ms
-    return true
-  end
-  if b.z or (b.h and batch_live(b)) then return false end
-  if b.s == 'pending' or b.s == 'processing' then
-    b.s = b.f > 0 and 'failed' or b.c > 0 and 'completed' or 'cancelled'
-  end
-  b.z = now
-  b.ended = true
-  b.deadline = now + keep_ms
-  return true
-end
-local function batch_stop(b, status, now, keep_ms)
-  local waiting = batch_waiting(b)
-  if status == 'expired' then b.f = b.f + waiting else b.x = b.x + waiting end
-  b.s = status
-  b.deadline = '' -- leaves the deadlines until its last running task has finished
-  batch_end(b, now, keep_ms)
-end
 local function list_key(b, status)
   return root .. 'a:' .. b.a .. ':b' .. (status and ':' .. status or '')
-end
-local function label_keys(account, labels)
-  local list = {}
-  for hash in string.gmatch(labels, '%w%w%w%w%w%w%w%w%w%w') do list[#list + 1] = root .. 'a:' .. account .. ':l:' .. hash end
-  return list
-end
-local function batch_ended(b, from, tasks, byte)
-  if not b.W or byte == 'r' then return end
-  b.told = b.told or {}
-  b.told[#b.told + 1] = byte .. from .. '+' .. tasks
 end
 local function batch_tell(b, now)
   local till, tasks_till, number = string.match(b.W, '^(%d+) (%d+) (%d+)$')
@@ -13826,7 +9971,6 @@ local function member_read(member)
     timeout_s = tonumber(timeout_s), flow = flow, limit = limit }
 end
 local function member_byte(ref) return ref.from == ref.to and '[pP]' or 'p' end
-local function flow_as(cls, flow) return string.byte(flow) == 110 and flow or cls .. string.sub(flow, 2) end
 local delays = {}
 local delayed_before = nil
 local function delayed_push(due_ms, flow, entry)
@@ -13849,13 +9993,6 @@ local function delays_first()
     if not first or delays[i] < first then first = delays[i] end
   end
   return first
-end
-local function ring_bell(sooner_ms, granted)
-  local ready = granted or #plans_made > 0
-  if ready then call('SPUBLISH', root .. 'bell', '0') end
-  if #delays == 0 and (ready or not sooner_ms) then return end
-  local at = math.min(delays_first() or math.huge, sooner_ms or math.huge)
-  if not delayed_before or delayed_before > at then call('SPUBLISH', root .. 'bell', string.format('%.0f', at)) end
 end
 local DIGITS = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
 local outbox_last = nil
@@ -13903,12 +10040,6 @@ local function outbox_back(now, lane, place, granted_ms, text)
   local seq = outbox_send(now, partition_of(lane), 'back', lane .. ' ' .. place .. ' ' .. granted_ms .. ' ' .. text)
   away_set(away_field(lane, text), seq .. ' ' .. text, now)
 end
-local function away_get(field)
-  local plan = away_plans[field]
-  if plan then return plan.value or nil end
-  return call('HGET', root .. 'away', field) or nil
-end
-local function away_forget(field) away_set(field, false, nil) end
 local function outbox_write()
   local gone, set, since = {}, {}, {}
   for _, plan in ipairs(away_plans_made) do
@@ -13938,19 +10069,6 @@ local function outbox_write()
   call('HSET', meta, 'seq', whole(outbox_last))
   return 1
 end
-local SLICE_MAX = 50
-local function outbox_slices()
-  local slices = {}
-  for _, plan in ipairs(outbox_plans_made) do
-    local messages = call('ZRANGE', outbox_key(plan.destination), 0, SLICE_MAX)
-    if #messages <= SLICE_MAX then slices[#slices + 1] = { tonumber(plan.destination), messages } end
-  end
-  return slices
-end
-local function outbox_bell()
-  if #outbox_plans_made > 0 then call('SPUBLISH', root .. 'bell', 'o') end
-end
-local LANES_MAX = 1000
 local function limit_read(limit)
   local lane, kind, cost, first_ms, valid_ms, rest = string.match(limit, '^;(%w+),(%a!?),(%d+),(%d+),(%d+)(.*)$')
   local place, granted_ms, life_ms = string.match(rest, '^,(%d+),(%d+),(%d+)$')
@@ -13990,11 +10108,6 @@ local function limited_unused(now, limit, core, from, to)
   outbox_send(now, partition_of(limit.lane), 'unused',
     string.format('%s %s %.0f %.0f %s %.0f %.0f', limit.lane, limit.granted_ms, tasks, tasks * limit.cost, core, from, to))
 end
-local function limited_free(now, limit, core, from, to)
-  if limit.kind == 'c' then
-    outbox_send(now, partition_of(limit.lane), 'free', string.format('%s %s %.0f %.0f', limit.lane, core, from, to))
-  end
-end
 local function limited_back(now, flow, entry, from, to, limit)
   outbox_back(now, limit.lane, limit.place, limit.granted_ms,
     flow .. '|' .. entry_of(entry.core, from, to, entry.attempts, entry.recoveries, entry.timeout_s, entry.due_ms, limit.waiting))
@@ -14010,40 +10123,6 @@ local function limited_return(now, flow, entry)
     at = to + 1
   end
   if at <= entry.to then limited_unused(now, limit, entry.core, at, entry.to) end
-end
-local function limited_drop(b, now)
-  local told = {}
-  for i, lanes in ipairs(call('HVALS', b.key .. ':lanes')) do
-    if i > LANES_MAX then break end -- what is left turns out to be gone when it is granted
-    for lane in string.gmatch(lanes, '(%w+),%a,%d+') do
-      if not told[lane] then
-        told[lane] = true
-        outbox_send(now, partition_of(lane), 'drop', lane .. ' ' .. b.core)
-      end
-    end
-  end
-end
-local function lanes_read(b, parts, at, first)
-  local list = {}
-  for k = 0, tonumber(parts[at]) - 1 do
-    local name, lane, kind = parts[at + 1 + k * 3], parts[at + 2 + k * 3], parts[at + 3 + k * 3]
-    local before = call('HGET', b.key .. ':lanes', name)
-    if not before or string.match(before, '(%w+),%a,%d+$') ~= lane then
-      list[#list + 1] = name
-      list[#list + 1] = (before and before .. ' ' or '') .. string.format('%s,%s,%.0f', lane, kind, first)
-    end
-  end
-  return list
-end
-local function lanes_write(b, list)
-  for i = 1, #list, 1000 do call('HSET', b.key .. ':lanes', unpack(list, i, math.min(i + 999, #list))) end
-end
-local function lane_of_name(b, name, index)
-  local lane, kind
-  for core, letter, first in string.gmatch(call('HGET', b.key .. ':lanes', name) or '', '(%w+),(%a),(%d+)') do
-    if tonumber(first) <= index then lane, kind = core, letter end
-  end
-  return lane, kind
 end
 local granted_new, granted_gone = {}, {}
 local function granted_add(until_ms, text)
@@ -14124,20 +10203,7 @@ local function results_without(text, place)
   end
   return table.concat(kept)
 end
-local function result_record(place, json) return struct.pack('>BI2', place, #json) .. json end
 local function result_field(local_index) return 'r' .. string.format('%.0f', math.floor(local_index / 16)) end
-local function round_begin(b, expiration_ms, now)
-  b.k = b.k + 1
-  b.s = b.c > 0 and 'processing' or 'pending'
-  b.z = nil
-  b.e = math.max(now, b.e - expiration_ms) + expiration_ms
-  b.deadline = b.e
-  b.dirty = true
-end
-local function round_write(b)
-  call('HSET', b.key, 'k', b.k, 'e', b.e)
-  call('HDEL', b.key, 'z', 'y')
-end
 local function round_undealt(b, entry) return b.o_from ~= nil and entry.from >= b.o_from and entry.from <= b.o_to end
 local dealt_batches, dealt_states, dealt_results = {}, {}, {}
 local function results_forget(b, base, first, last)
@@ -14454,7 +10520,7 @@ if #runs > 0 then
   end
 end
 return { now_ms, (left <= 0 or visits >= VISITS_MAX or expanded or #granted == 2 * GRANTED_MAX) and 1 or notes_ready, delays_first() or 0, parked, runs, outbox_write() }`,
-  map: [[1,"lua/partition/claim.lua",1],[2,"lua/partition/claim.lua",9],[3,"lua/partition/claim.lua",16],[4,"lua/partition/claim.lua",15],[5,"lua/partition/claim.lua",14],[6,"lua/partition/claim.lua",13],[7,"lua/partition/claim.lua",12],[8,"lua/partition/claim.lua",11],[9,"lua/partition/claim.lua",10],[10,"lua/partition/claim.lua",17],[11,"lua/lib/root.lua",2],[13,"lua/lib/root.lua",8],[14,"lua/lib/batch.lua",12],[15,"lua/lib/batch.lua",14],[36,"lua/lib/batch.lua",37],[41,"lua/lib/batch.lua",43],[42,"lua/lib/batch.lua",45],[43,"lua/lib/batch.lua",49],[44,"lua/lib/batch.lua",51],[45,"lua/lib/batch.lua",53],[46,"lua/lib/batch.lua",56],[50,"lua/lib/batch.lua",62],[62,"lua/lib/batch.lua",75],[63,"lua/lib/batch.lua",77],[67,"lua/lib/batch.lua",83],[83,"lua/lib/batch.lua",101],[90,"lua/lib/batch.lua",109],[93,"lua/lib/batch.lua",114],[98,"lua/lib/batch.lua",121],[103,"lua/lib/batch.lua",129],[111,"lua/lib/batch.lua",138],[129,"lua/lib/ring.lua",4],[130,"lua/lib/ring.lua",6],[138,"lua/lib/ring.lua",16],[144,"lua/lib/ring.lua",23],[145,"lua/lib/ring.lua",25],[146,"lua/lib/ring.lua",28],[153,"lua/lib/ring.lua",37],[157,"lua/lib/ring.lua",43],[165,"lua/lib/ring.lua",52],[171,"lua/lib/ready.lua",9],[172,"lua/lib/ready.lua",11],[173,"lua/lib/ready.lua",14],[187,"lua/lib/ready.lua",29],[192,"lua/lib/ready.lua",35],[204,"lua/lib/ready.lua",48],[207,"lua/lib/ready.lua",52],[213,"lua/lib/ready.lua",63],[216,"lua/lib/ready.lua",67],[223,"lua/lib/ready.lua",76],[224,"lua/lib/ready.lua",79],[225,"lua/lib/delayed.lua",3],[226,"lua/lib/delayed.lua",5],[227,"lua/lib/delayed.lua",7],[231,"lua/lib/delayed.lua",13],[234,"lua/lib/delayed.lua",17],[241,"lua/lib/delayed.lua",26],[248,"lua/lib/delayed.lua",37],[255,"lua/lib/outbox.lua",15],[259,"lua/lib/outbox.lua",20],[260,"lua/lib/outbox.lua",22],[261,"lua/lib/outbox.lua",24],[262,"lua/lib/outbox.lua",27],[263,"lua/lib/outbox.lua",29],[267,"lua/lib/outbox.lua",35],[279,"lua/lib/outbox.lua",49],[283,"lua/lib/outbox.lua",54],[293,"lua/lib/outbox.lua",66],[297,"lua/lib/outbox.lua",72],[301,"lua/lib/outbox.lua",78],[306,"lua/lib/outbox.lua",85],[307,"lua/lib/outbox.lua",88],[336,"lua/lib/outbox.lua",120],[345,"lua/lib/outbox.lua",131],[348,"lua/lib/limited.lua",12],[349,"lua/lib/limited.lua",14],[356,"lua/lib/limited.lua",23],[360,"lua/lib/limited.lua",29],[371,"lua/lib/limited.lua",42],[375,"lua/lib/limited.lua",48],[383,"lua/lib/limited.lua",58],[388,"lua/lib/limited.lua",65],[393,"lua/lib/limited.lua",72],[397,"lua/lib/limited.lua",78],[409,"lua/lib/limited.lua",92],[421,"lua/lib/limited.lua",107],[433,"lua/lib/limited.lua",120],[436,"lua/lib/limited.lua",125],[443,"lua/lib/granted.lua",3],[444,"lua/lib/granted.lua",5],[448,"lua/lib/granted.lua",10],[449,"lua/lib/granted.lua",12],[453,"lua/lib/parked.lua",5],[455,"lua/lib/parked.lua",8],[461,"lua/lib/parked.lua",16],[473,"lua/lib/parked.lua",30],[486,"lua/lib/parked.lua",45],[494,"lua/lib/parked.lua",56],[513,"lua/lib/results.lua",3],[522,"lua/lib/results.lua",13],[523,"lua/lib/results.lua",15],[524,"lua/lib/round.lua",9],[528,"lua/lib/round.lua",14],[532,"lua/lib/round.lua",19],[536,"lua/lib/round.lua",24],[537,"lua/lib/round.lua",27],[538,"lua/lib/round.lua",30],[556,"lua/lib/round.lua",50],[563,"lua/lib/round.lua",59],[567,"lua/lib/round.lua",65],[571,"lua/lib/round.lua",70],[586,"lua/partition/claim.lua",25],[587,"lua/partition/claim.lua",28],[588,"lua/partition/claim.lua",30],[589,"lua/partition/claim.lua",32],[594,"lua/partition/claim.lua",38],[595,"lua/partition/claim.lua",41],[602,"lua/partition/claim.lua",50],[608,"lua/partition/claim.lua",57],[612,"lua/partition/claim.lua",62],[628,"lua/partition/claim.lua",79],[629,"lua/partition/claim.lua",81],[633,"lua/partition/claim.lua",87],[646,"lua/partition/claim.lua",103],[651,"lua/partition/claim.lua",110],[654,"lua/partition/claim.lua",114],[672,"lua/partition/claim.lua",135],[698,"lua/partition/claim.lua",163],[721,"lua/partition/claim.lua",188],[725,"lua/partition/claim.lua",193],[753,"lua/partition/claim.lua",223],[769,"lua/partition/claim.lua",240],[783,"lua/partition/claim.lua",256],[784,"lua/partition/claim.lua",259],[787,"lua/partition/claim.lua",263],[806,"lua/partition/claim.lua",283],[821,"lua/partition/claim.lua",299],[826,"lua/partition/claim.lua",305],[828,"lua/partition/claim.lua",308],[846,"lua/partition/claim.lua",327],[847,"lua/partition/claim.lua",330]],
+  map: [[1,"lua/partition/claim.lua",1],[2,"lua/partition/claim.lua",9],[3,"lua/partition/claim.lua",16],[4,"lua/partition/claim.lua",15],[5,"lua/partition/claim.lua",14],[6,"lua/partition/claim.lua",13],[7,"lua/partition/claim.lua",12],[8,"lua/partition/claim.lua",11],[9,"lua/partition/claim.lua",10],[10,"lua/partition/claim.lua",17],[11,"lua/lib/root.lua",2],[13,"lua/lib/root.lua",8],[14,"lua/lib/batch.lua",12],[15,"lua/lib/batch.lua",14],[36,"lua/lib/batch.lua",43],[37,"lua/lib/batch.lua",49],[38,"lua/lib/batch.lua",51],[39,"lua/lib/batch.lua",53],[40,"lua/lib/batch.lua",62],[52,"lua/lib/batch.lua",75],[53,"lua/lib/batch.lua",109],[56,"lua/lib/batch.lua",129],[64,"lua/lib/batch.lua",138],[82,"lua/lib/ring.lua",4],[83,"lua/lib/ring.lua",6],[91,"lua/lib/ring.lua",16],[97,"lua/lib/ring.lua",23],[98,"lua/lib/ring.lua",25],[99,"lua/lib/ring.lua",28],[106,"lua/lib/ring.lua",37],[110,"lua/lib/ring.lua",43],[118,"lua/lib/ring.lua",52],[124,"lua/lib/ready.lua",9],[125,"lua/lib/ready.lua",11],[126,"lua/lib/ready.lua",14],[140,"lua/lib/ready.lua",29],[145,"lua/lib/ready.lua",35],[157,"lua/lib/ready.lua",48],[160,"lua/lib/ready.lua",52],[166,"lua/lib/ready.lua",63],[169,"lua/lib/ready.lua",67],[176,"lua/lib/ready.lua",76],[177,"lua/lib/delayed.lua",3],[178,"lua/lib/delayed.lua",5],[179,"lua/lib/delayed.lua",7],[183,"lua/lib/delayed.lua",13],[186,"lua/lib/delayed.lua",17],[193,"lua/lib/delayed.lua",26],[200,"lua/lib/outbox.lua",15],[204,"lua/lib/outbox.lua",20],[205,"lua/lib/outbox.lua",22],[206,"lua/lib/outbox.lua",24],[207,"lua/lib/outbox.lua",27],[208,"lua/lib/outbox.lua",29],[212,"lua/lib/outbox.lua",35],[224,"lua/lib/outbox.lua",49],[228,"lua/lib/outbox.lua",54],[238,"lua/lib/outbox.lua",66],[242,"lua/lib/outbox.lua",72],[246,"lua/lib/outbox.lua",88],[275,"lua/lib/limited.lua",14],[282,"lua/lib/limited.lua",23],[286,"lua/lib/limited.lua",29],[297,"lua/lib/limited.lua",42],[301,"lua/lib/limited.lua",48],[309,"lua/lib/limited.lua",58],[314,"lua/lib/limited.lua",72],[318,"lua/lib/limited.lua",78],[330,"lua/lib/granted.lua",3],[331,"lua/lib/granted.lua",5],[335,"lua/lib/granted.lua",10],[336,"lua/lib/granted.lua",12],[340,"lua/lib/parked.lua",5],[342,"lua/lib/parked.lua",8],[348,"lua/lib/parked.lua",16],[360,"lua/lib/parked.lua",30],[373,"lua/lib/parked.lua",45],[381,"lua/lib/parked.lua",56],[400,"lua/lib/results.lua",3],[409,"lua/lib/results.lua",15],[410,"lua/lib/round.lua",24],[411,"lua/lib/round.lua",27],[412,"lua/lib/round.lua",30],[430,"lua/lib/round.lua",50],[437,"lua/lib/round.lua",59],[441,"lua/lib/round.lua",65],[445,"lua/lib/round.lua",70],[460,"lua/partition/claim.lua",25],[461,"lua/partition/claim.lua",28],[462,"lua/partition/claim.lua",30],[463,"lua/partition/claim.lua",32],[468,"lua/partition/claim.lua",38],[469,"lua/partition/claim.lua",41],[476,"lua/partition/claim.lua",50],[482,"lua/partition/claim.lua",57],[486,"lua/partition/claim.lua",62],[502,"lua/partition/claim.lua",79],[503,"lua/partition/claim.lua",81],[507,"lua/partition/claim.lua",87],[520,"lua/partition/claim.lua",103],[525,"lua/partition/claim.lua",110],[528,"lua/partition/claim.lua",114],[546,"lua/partition/claim.lua",135],[572,"lua/partition/claim.lua",163],[595,"lua/partition/claim.lua",188],[599,"lua/partition/claim.lua",193],[627,"lua/partition/claim.lua",223],[643,"lua/partition/claim.lua",240],[657,"lua/partition/claim.lua",256],[658,"lua/partition/claim.lua",259],[661,"lua/partition/claim.lua",263],[680,"lua/partition/claim.lua",283],[695,"lua/partition/claim.lua",299],[700,"lua/partition/claim.lua",305],[702,"lua/partition/claim.lua",308],[720,"lua/partition/claim.lua",327],[721,"lua/partition/claim.lua",330]],
 });
 
 /** Lets tasks start that wait for rate limiters, as many as those allow now, and fails those that have waited too long. See lua/partition/grant.lua. */
@@ -14930,7 +10996,6 @@ local function lane_entry_text(lane, range, from, to, kind, cost)
   return string.format('%s|%s,%.0f,%.0f,%s,%s,%s,%s;%s,%s,%.0f,%.0f,%.0f', range.flow, range.core, from, to, range.attempts,
     range.recoveries, range.timeout_s, range.due_ms, lane.core, kind, cost, range.first_ms, range.valid_ms)
 end
-local function lane_key(range) return range.core .. ',' .. lane_text(range.to) .. ',' .. range.attempts end
 local function lane_entry_read(key, text)
   local arrived, place, entry = string.match(text, '^(%d+) (%d+) (.*)$')
   local range = lane_read(entry)
@@ -14967,48 +11032,9 @@ local function lane_count(lane, range, tasks)
   if lane.waiting > lane.queued_max then lane.queued_max = lane.waiting end
   if range.place + range.from >= lane.seen then lane.fresh = lane.fresh + tasks end
 end
-local function lane_wake(lane, at_us)
-  if not lane.wake or at_us < lane.wake then lane.wake = at_us end
-end
 local function lane_invalid_at(lane, range)
   if range.valid_ms > 0 then return range.valid_ms * 1000 end
   return lane_limited(lane) and lane.valid_s and range.first_ms * 1000 + lane.valid_s * 1000000 or math.huge
-end
-local function lane_add(lane, range)
-  if lane.waiting == 0 then lane_wake(lane, lane.now) end
-  local invalid_at = lane_invalid_at(lane, range)
-  if invalid_at < math.huge then lane_wake(lane, invalid_at) end
-  lane_plan(lane, range.key, range)
-  lane_count(lane, range, range.to - range.from + 1)
-end
-local function lane_queue(lane, range)
-  range.key = lane_key(range)
-  if lane_entry(lane, range.key) then return end
-  range.place = lane.seq - range.from
-  local tasks = range.to - range.from + 1
-  lane.seq = lane.seq + tasks
-  range.arrived = lane.active
-  if lane.waiting > 0 and lane.fresh == 0 then
-    lane.seen = lane.seq
-    tally(lane, lane.now, 0, tasks, 0)
-  end
-  lane_add(lane, range)
-end
-local function lane_return(lane, range, place)
-  range.key, range.place, range.arrived = lane_key(range), place, lane.active
-  if lane_is_dropped(lane_batch(lane, range.core), range) then return end
-  local held = lane_entry(lane, range.key)
-  if held then
-    if held.from <= range.from then return end
-    lane_count(lane, held, held.from - held.to - 1)
-    range.place, range.arrived = math.min(place, held.place), math.min(range.arrived, held.arrived)
-    return lane_add(lane, range)
-  end
-  local behind = call('ZRANGEBYSCORE', lane.key .. ':q', lane_text(place + range.from), '+inf', 'LIMIT', 0, 1)[1]
-  local text = behind and call('HGET', lane.key .. ':e', behind)
-  if text then range.arrived = math.min(range.arrived, lane_entry_read(behind, text).arrived) end
-  lane_add(lane, range)
-  lane_wake(lane, lane.now)
 end
 local function lane_take(lane, range, tasks)
   lane_count(lane, range, -tasks)
@@ -15021,26 +11047,6 @@ local function lane_take(lane, range, tasks)
   range.from = range.from + tasks
   lane_plan(lane, range.key, range)
   return false
-end
-local function lane_drop(lane, core)
-  local batch = lane_batch(lane, core)
-  if batch.waiting == 0 then return end
-  batch.over, batch.over_tasks = lane.seq, batch.over_tasks + batch.waiting
-  lane.waiting = lane.waiting - batch.waiting
-  batch.waiting = 0
-  lane_wake(lane, lane.now)
-end
-local function lane_eased(lane)
-  if lane.waiting > 0 and lane.free > 0 then lane_wake(lane, lane.now) end
-end
-local function lane_give(lane, units, tasks, granted_ms, core, from, to)
-  if lane.machine and (lane.machine.done or granted_ms * 1000 >= (lane.since or 0)) then lane.machine.give(lane, units, granted_ms, core, from, to) end
-  tally(lane, granted_ms * 1000, -tasks, 0, 0)
-  lane_eased(lane)
-end
-local function lane_lags(lane, late_ms)
-  local lag = lane.lag or 0
-  lane.lag = math.floor(lag + (math.max(0, late_ms) - lag) / 8)
 end
 local function lane_plan()
   for _, lane in ipairs(lanes_loaded) do tally_plan(lane) end
@@ -15146,34 +11152,6 @@ local function outbox_send(now, destination, kind, body)
   plan.items[#plan.items + 1] = seq .. ' ' .. kind .. ' ' .. body
   return seq
 end
-local function away_field(lane, text)
-  local core, to, attempts = string.match(text, '|(%w+),%d+,(%d+),(%d+),')
-  return lane .. ' ' .. core .. ',' .. to .. ',' .. attempts
-end
-local function away_set(field, value, now)
-  local plan = away_plans[field]
-  if not plan then
-    plan = { field = field }
-    away_plans[field] = plan
-    away_plans_made[#away_plans_made + 1] = plan
-  end
-  plan.value = value
-  plan.since = now
-end
-local function outbox_hand(now, lane, text)
-  local seq = outbox_send(now, partition_of(lane), 'queue', lane .. ' ' .. text)
-  away_set(away_field(lane, text), seq .. ' ' .. text, now)
-end
-local function outbox_back(now, lane, place, granted_ms, text)
-  local seq = outbox_send(now, partition_of(lane), 'back', lane .. ' ' .. place .. ' ' .. granted_ms .. ' ' .. text)
-  away_set(away_field(lane, text), seq .. ' ' .. text, now)
-end
-local function away_get(field)
-  local plan = away_plans[field]
-  if plan then return plan.value or nil end
-  return call('HGET', root .. 'away', field) or nil
-end
-local function away_forget(field) away_set(field, false, nil) end
 local function outbox_write()
   local gone, set, since = {}, {}, {}
   for _, plan in ipairs(away_plans_made) do
@@ -15211,9 +11189,6 @@ local function outbox_slices()
     if #messages <= SLICE_MAX then slices[#slices + 1] = { tonumber(plan.destination), messages } end
   end
   return slices
-end
-local function outbox_bell()
-  if #outbox_plans_made > 0 then call('SPUBLISH', root .. 'bell', 'o') end
 end
 local GRANT_AGED_MAX, GRANT_RANGES_MAX, GRANT_KEEP_US = 200, 500, 2592000000000 -- a deleted limiter's usage stays for 30 days
 local GRANT_MS = 500
@@ -15436,7 +11411,7 @@ for i, lane in ipairs(shown) do
 end
 if next_ms <= now_ms then more = 1 end
 return { math.floor(now_ms), next_ms < math.huge and string.format('%.3f', next_ms) or '', more, wrote, reply, outbox_slices() }`,
-  map: [[1,"lua/partition/grant.lua",1],[2,"lua/partition/grant.lua",8],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/lane.lua",34],[18,"lua/lib/lane.lua",57],[19,"lua/lib/limiter/aligned.lua",2],[21,"lua/lib/limiter/aligned.lua",5],[25,"lua/lib/limiter/aligned.lua",10],[34,"lua/lib/limiter/aligned.lua",20],[35,"lua/lib/limiter/aligned.lua",22],[46,"lua/lib/limiter/aligned.lua",34],[52,"lua/lib/limiter/level.lua",9],[56,"lua/lib/limiter/level.lua",14],[57,"lua/lib/limiter/level.lua",17],[62,"lua/lib/limiter/level.lua",23],[68,"lua/lib/limiter/level.lua",31],[69,"lua/lib/limiter/level.lua",33],[80,"lua/lib/limiter/level.lua",45],[88,"lua/lib/limiter/level.lua",55],[104,"lua/lib/limiter/level.lua",72],[123,"lua/lib/limiter/level.lua",92],[130,"lua/lib/limiter/level.lua",100],[189,"lua/lib/limiter/slots.lua",4],[191,"lua/lib/limiter/slots.lua",7],[192,"lua/lib/limiter/slots.lua",9],[193,"lua/lib/limiter/slots.lua",12],[208,"lua/lib/limiter/slots.lua",28],[218,"lua/lib/limiter/slots.lua",39],[223,"lua/lib/limiter/slots.lua",45],[247,"lua/lib/limiter/window.lua",4],[249,"lua/lib/limiter/window.lua",7],[250,"lua/lib/limiter/window.lua",9],[251,"lua/lib/limiter/window.lua",12],[255,"lua/lib/limiter/window.lua",17],[259,"lua/lib/limiter/window.lua",23],[269,"lua/lib/limiter/window.lua",35],[278,"lua/lib/limiter/window.lua",45],[284,"lua/lib/limiter/window.lua",53],[295,"lua/lib/limiter/window.lua",66],[304,"lua/lib/limiter/window.lua",76],[338,"lua/lib/limiter/window.lua",112],[372,"lua/lib/tally.lua",6],[373,"lua/lib/tally.lua",8],[374,"lua/lib/tally.lua",11],[388,"lua/lib/tally.lua",27],[411,"lua/lib/tally.lua",51],[414,"lua/lib/lane.lua",61],[415,"lua/lib/lane.lua",63],[416,"lua/lib/lane.lua",66],[430,"lua/lib/lane.lua",81],[431,"lua/lib/lane.lua",83],[445,"lua/lib/lane.lua",99],[449,"lua/lib/lane.lua",104],[457,"lua/lib/lane.lua",113],[464,"lua/lib/lane.lua",122],[468,"lua/lib/lane.lua",128],[469,"lua/lib/lane.lua",131],[475,"lua/lib/lane.lua",139],[481,"lua/lib/lane.lua",146],[485,"lua/lib/lane.lua",152],[493,"lua/lib/lane.lua",161],[494,"lua/lib/lane.lua",164],[505,"lua/lib/lane.lua",177],[508,"lua/lib/lane.lua",182],[512,"lua/lib/lane.lua",187],[519,"lua/lib/lane.lua",196],[526,"lua/lib/lane.lua",204],[532,"lua/lib/lane.lua",213],[537,"lua/lib/lane.lua",219],[546,"lua/lib/lane.lua",229],[548,"lua/lib/lane.lua",233],[560,"lua/lib/lane.lua",247],[568,"lua/lib/lane.lua",257],[571,"lua/lib/lane.lua",263],[576,"lua/lib/lane.lua",270],[580,"lua/lib/lane.lua",275],[583,"lua/lib/lane.lua",279],[586,"lua/lib/lane.lua",283],[620,"lua/lib/lane.lua",318],[621,"lua/lib/lane.lua",321],[625,"lua/lib/lane.lua",327],[631,"lua/lib/lane.lua",334],[634,"lua/lib/lane.lua",338],[656,"lua/lib/lane.lua",361],[660,"lua/lib/outbox.lua",15],[664,"lua/lib/outbox.lua",20],[665,"lua/lib/outbox.lua",22],[666,"lua/lib/outbox.lua",24],[667,"lua/lib/outbox.lua",27],[668,"lua/lib/outbox.lua",29],[672,"lua/lib/outbox.lua",35],[684,"lua/lib/outbox.lua",49],[688,"lua/lib/outbox.lua",54],[698,"lua/lib/outbox.lua",66],[702,"lua/lib/outbox.lua",72],[706,"lua/lib/outbox.lua",78],[711,"lua/lib/outbox.lua",85],[712,"lua/lib/outbox.lua",88],[741,"lua/lib/outbox.lua",120],[750,"lua/lib/outbox.lua",131],[753,"lua/lib/grant.lua",5],[754,"lua/lib/grant.lua",7],[757,"lua/lib/grant.lua",11],[758,"lua/lib/grant.lua",13],[761,"lua/lib/grant.lua",18],[767,"lua/lib/grant.lua",26],[782,"lua/lib/grant.lua",43],[787,"lua/lib/grant.lua",50],[805,"lua/lib/grant.lua",70],[843,"lua/lib/grant.lua",110],[854,"lua/lib/grant.lua",123],[877,"lua/lib/grant.lua",149],[883,"lua/lib/grant.lua",159],[900,"lua/lib/grant.lua",178],[901,"lua/lib/grant.lua",180],[922,"lua/lib/grant.lua",202],[930,"lua/lib/grant.lua",211],[938,"lua/partition/grant.lua",17],[941,"lua/partition/grant.lua",22],[944,"lua/partition/grant.lua",26],[954,"lua/partition/grant.lua",37],[955,"lua/partition/grant.lua",39],[956,"lua/partition/grant.lua",41],[963,"lua/partition/grant.lua",49]],
+  map: [[1,"lua/partition/grant.lua",1],[2,"lua/partition/grant.lua",8],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/lane.lua",34],[18,"lua/lib/lane.lua",57],[19,"lua/lib/limiter/aligned.lua",2],[21,"lua/lib/limiter/aligned.lua",5],[25,"lua/lib/limiter/aligned.lua",10],[34,"lua/lib/limiter/aligned.lua",20],[35,"lua/lib/limiter/aligned.lua",22],[46,"lua/lib/limiter/aligned.lua",34],[52,"lua/lib/limiter/level.lua",9],[56,"lua/lib/limiter/level.lua",14],[57,"lua/lib/limiter/level.lua",17],[62,"lua/lib/limiter/level.lua",23],[68,"lua/lib/limiter/level.lua",31],[69,"lua/lib/limiter/level.lua",33],[80,"lua/lib/limiter/level.lua",45],[88,"lua/lib/limiter/level.lua",55],[104,"lua/lib/limiter/level.lua",72],[123,"lua/lib/limiter/level.lua",92],[130,"lua/lib/limiter/level.lua",100],[189,"lua/lib/limiter/slots.lua",4],[191,"lua/lib/limiter/slots.lua",7],[192,"lua/lib/limiter/slots.lua",9],[193,"lua/lib/limiter/slots.lua",12],[208,"lua/lib/limiter/slots.lua",28],[218,"lua/lib/limiter/slots.lua",39],[223,"lua/lib/limiter/slots.lua",45],[247,"lua/lib/limiter/window.lua",4],[249,"lua/lib/limiter/window.lua",7],[250,"lua/lib/limiter/window.lua",9],[251,"lua/lib/limiter/window.lua",12],[255,"lua/lib/limiter/window.lua",17],[259,"lua/lib/limiter/window.lua",23],[269,"lua/lib/limiter/window.lua",35],[278,"lua/lib/limiter/window.lua",45],[284,"lua/lib/limiter/window.lua",53],[295,"lua/lib/limiter/window.lua",66],[304,"lua/lib/limiter/window.lua",76],[338,"lua/lib/limiter/window.lua",112],[372,"lua/lib/tally.lua",6],[373,"lua/lib/tally.lua",8],[374,"lua/lib/tally.lua",11],[388,"lua/lib/tally.lua",27],[411,"lua/lib/tally.lua",51],[414,"lua/lib/lane.lua",61],[415,"lua/lib/lane.lua",63],[416,"lua/lib/lane.lua",66],[430,"lua/lib/lane.lua",81],[431,"lua/lib/lane.lua",83],[445,"lua/lib/lane.lua",99],[449,"lua/lib/lane.lua",104],[457,"lua/lib/lane.lua",113],[464,"lua/lib/lane.lua",122],[468,"lua/lib/lane.lua",131],[474,"lua/lib/lane.lua",139],[480,"lua/lib/lane.lua",146],[484,"lua/lib/lane.lua",152],[492,"lua/lib/lane.lua",161],[493,"lua/lib/lane.lua",164],[504,"lua/lib/lane.lua",182],[508,"lua/lib/lane.lua",233],[520,"lua/lib/lane.lua",275],[523,"lua/lib/lane.lua",279],[526,"lua/lib/lane.lua",283],[560,"lua/lib/lane.lua",318],[561,"lua/lib/lane.lua",321],[565,"lua/lib/lane.lua",327],[571,"lua/lib/lane.lua",334],[574,"lua/lib/lane.lua",338],[596,"lua/lib/lane.lua",361],[600,"lua/lib/outbox.lua",15],[604,"lua/lib/outbox.lua",20],[605,"lua/lib/outbox.lua",22],[606,"lua/lib/outbox.lua",24],[607,"lua/lib/outbox.lua",27],[608,"lua/lib/outbox.lua",29],[612,"lua/lib/outbox.lua",35],[624,"lua/lib/outbox.lua",88],[653,"lua/lib/outbox.lua",120],[662,"lua/lib/grant.lua",5],[663,"lua/lib/grant.lua",7],[666,"lua/lib/grant.lua",11],[667,"lua/lib/grant.lua",13],[670,"lua/lib/grant.lua",18],[676,"lua/lib/grant.lua",26],[691,"lua/lib/grant.lua",43],[696,"lua/lib/grant.lua",50],[714,"lua/lib/grant.lua",70],[752,"lua/lib/grant.lua",110],[763,"lua/lib/grant.lua",123],[786,"lua/lib/grant.lua",149],[792,"lua/lib/grant.lua",159],[809,"lua/lib/grant.lua",178],[810,"lua/lib/grant.lua",180],[831,"lua/lib/grant.lua",202],[839,"lua/lib/grant.lua",211],[847,"lua/partition/grant.lua",17],[850,"lua/partition/grant.lua",22],[853,"lua/partition/grant.lua",26],[863,"lua/partition/grant.lua",37],[864,"lua/partition/grant.lua",39],[865,"lua/partition/grant.lua",41],[872,"lua/partition/grant.lua",49]],
 });
 
 /** Tells limiters of tasks whose requests were written later than they were granted, so that no span holds more than it may. See lua/partition/late.lua. */
@@ -15476,34 +11451,6 @@ local function outbox_send(now, destination, kind, body)
   plan.items[#plan.items + 1] = seq .. ' ' .. kind .. ' ' .. body
   return seq
 end
-local function away_field(lane, text)
-  local core, to, attempts = string.match(text, '|(%w+),%d+,(%d+),(%d+),')
-  return lane .. ' ' .. core .. ',' .. to .. ',' .. attempts
-end
-local function away_set(field, value, now)
-  local plan = away_plans[field]
-  if not plan then
-    plan = { field = field }
-    away_plans[field] = plan
-    away_plans_made[#away_plans_made + 1] = plan
-  end
-  plan.value = value
-  plan.since = now
-end
-local function outbox_hand(now, lane, text)
-  local seq = outbox_send(now, partition_of(lane), 'queue', lane .. ' ' .. text)
-  away_set(away_field(lane, text), seq .. ' ' .. text, now)
-end
-local function outbox_back(now, lane, place, granted_ms, text)
-  local seq = outbox_send(now, partition_of(lane), 'back', lane .. ' ' .. place .. ' ' .. granted_ms .. ' ' .. text)
-  away_set(away_field(lane, text), seq .. ' ' .. text, now)
-end
-local function away_get(field)
-  local plan = away_plans[field]
-  if plan then return plan.value or nil end
-  return call('HGET', root .. 'away', field) or nil
-end
-local function away_forget(field) away_set(field, false, nil) end
 local function outbox_write()
   local gone, set, since = {}, {}, {}
   for _, plan in ipairs(away_plans_made) do
@@ -15533,23 +11480,11 @@ local function outbox_write()
   call('HSET', meta, 'seq', whole(outbox_last))
   return 1
 end
-local SLICE_MAX = 50
-local function outbox_slices()
-  local slices = {}
-  for _, plan in ipairs(outbox_plans_made) do
-    local messages = call('ZRANGE', outbox_key(plan.destination), 0, SLICE_MAX)
-    if #messages <= SLICE_MAX then slices[#slices + 1] = { tonumber(plan.destination), messages } end
-  end
-  return slices
-end
-local function outbox_bell()
-  if #outbox_plans_made > 0 then call('SPUBLISH', root .. 'bell', 'o') end
-end
 for i = 1, #lates, 4 do
   outbox_send(now_ms, partition_of(lates[i]), 'late', table.concat(lates, ' ', i, i + 3))
 end
 return outbox_write()`,
-  map: [[1,"lua/partition/late.lua",1],[2,"lua/partition/late.lua",4],[5,"lua/lib/root.lua",2],[7,"lua/lib/root.lua",8],[8,"lua/lib/outbox.lua",15],[12,"lua/lib/outbox.lua",20],[13,"lua/lib/outbox.lua",22],[14,"lua/lib/outbox.lua",24],[15,"lua/lib/outbox.lua",27],[16,"lua/lib/outbox.lua",29],[20,"lua/lib/outbox.lua",35],[32,"lua/lib/outbox.lua",49],[36,"lua/lib/outbox.lua",54],[46,"lua/lib/outbox.lua",66],[50,"lua/lib/outbox.lua",72],[54,"lua/lib/outbox.lua",78],[59,"lua/lib/outbox.lua",85],[60,"lua/lib/outbox.lua",88],[89,"lua/lib/outbox.lua",120],[98,"lua/lib/outbox.lua",131],[101,"lua/partition/late.lua",11]],
+  map: [[1,"lua/partition/late.lua",1],[2,"lua/partition/late.lua",4],[5,"lua/lib/root.lua",2],[7,"lua/lib/root.lua",8],[8,"lua/lib/outbox.lua",15],[12,"lua/lib/outbox.lua",20],[13,"lua/lib/outbox.lua",22],[14,"lua/lib/outbox.lua",24],[15,"lua/lib/outbox.lua",27],[16,"lua/lib/outbox.lua",29],[20,"lua/lib/outbox.lua",35],[32,"lua/lib/outbox.lua",88],[61,"lua/partition/late.lua",11]],
 });
 
 /** What waits in a partition, for the operator's gauges. Counts are exact; the oldest is looked for at the heads of the See lua/partition/look.lua. */
@@ -15689,20 +11624,7 @@ local function batch_load(core)
   batches_loaded[#batches_loaded + 1] = b
   return b
 end
-local function batch_visible(core, account)
-  local b = batch_load(core)
-  if not b or b.a ~= account or b.s == 'tray' or b.s == 'notes' or b.s == 'deleted' then return nil end
-  return b
-end
 local function batch_live(b) return b.s == 'pending' or b.s == 'processing' or b.s == 'tray' or b.s == 'notes' end
-local function batch_waiting(b) return b.n - b.c - b.f - b.x - b.r end
-local ROUND_ATTEMPTS = 100
-local function attempts_first(b) return b.k * ROUND_ATTEMPTS end
-local function round_entry_stale(b, entry) return math.floor(entry.attempts / ROUND_ATTEMPTS) ~= b.k end
-local function task_waits(b, i, byte)
-  if byte == 'q' or byte == 'r' then return true end
-  return (byte == 'f' or byte == 'e') and b.o_from ~= nil and i >= b.o_from and i <= b.o_to
-end
 local function segment_bounds(b, i)
   local g = b.g
   if not g then return 0, b.n - 1 end
@@ -15716,10 +11638,6 @@ local function segment_bounds(b, i)
   return base, lo < last and struct.unpack('>I4', g, lo * 4 + 5) - 1 or b.n - 1
 end
 local function segment_key(b, base) return b.key .. ':' .. string.format('%d', base) end
-local function segment_last(b)
-  if not b.g then return 0 end
-  return struct.unpack('>I4', b.g, #b.g - 3)
-end
 local function batch_end(b, now, keep_ms)
   b.dirty = true
   if b.n > b.c + b.f + b.x or b.s == 'notes' then return false end
@@ -15736,20 +11654,8 @@ local function batch_end(b, now, keep_ms)
   b.deadline = now + keep_ms
   return true
 end
-local function batch_stop(b, status, now, keep_ms)
-  local waiting = batch_waiting(b)
-  if status == 'expired' then b.f = b.f + waiting else b.x = b.x + waiting end
-  b.s = status
-  b.deadline = '' -- leaves the deadlines until its last running task has finished
-  batch_end(b, now, keep_ms)
-end
 local function list_key(b, status)
   return root .. 'a:' .. b.a .. ':b' .. (status and ':' .. status or '')
-end
-local function label_keys(account, labels)
-  local list = {}
-  for hash in string.gmatch(labels, '%w%w%w%w%w%w%w%w%w%w') do list[#list + 1] = root .. 'a:' .. account .. ':l:' .. hash end
-  return list
 end
 local function batch_ended(b, from, tasks, byte)
   if not b.W or byte == 'r' then return end
@@ -15783,22 +11689,6 @@ local function batch_save(now)
   end
 end
 local rings, rings_by_key = {}, {}
-local function ring_read(key, window)
-  if rings_by_key[key] then return rings_by_key[key] end
-  local items = call('LRANGE', key, 0, window - 1)
-  local ring = { key = key, items = items, read = #items, head = 1, whole = #items < window or call('LLEN', key) == #items }
-  rings[#rings + 1] = ring
-  rings_by_key[key] = ring
-  return ring
-end
-local function ring_take(ring)
-  local item = ring.items[ring.head]
-  if item == nil or (ring.head > ring.read and not ring.whole) then return nil end
-  ring.head = ring.head + 1
-  return item
-end
-local function ring_put(ring, item) ring.items[#ring.items + 1] = item end
-local function ring_left(ring) return #ring.items - ring.head + 1 end
 local function ring_came_round(ring)
   if not ring.whole or #ring.items ~= 2 * ring.read or ring.head ~= ring.read + 1 then return false end
   for i = 1, ring.read do
@@ -15809,20 +11699,6 @@ end
 local function ring_taken(key)
   local ring = rings_by_key[key]
   return ring and not ring_came_round(ring) and math.min(ring.head - 1, ring.read) or 0
-end
-local function rings_put()
-  for _, ring in ipairs(rings) do
-    local from = ring_came_round(ring) and #ring.items + 1 or math.max(ring.head, ring.read + 1)
-    for i = from, #ring.items, 1000 do
-      call('RPUSH', ring.key, unpack(ring.items, i, math.min(i + 999, #ring.items)))
-    end
-  end
-end
-local function rings_trim()
-  for _, ring in ipairs(rings) do
-    local taken = ring_taken(ring.key)
-    if taken > 0 then call('LTRIM', ring.key, taken, -1) end
-  end
 end
 local plans, plans_made = {}, {}
 local depth = { f = 0, r = 0, n = 0 }
@@ -15860,15 +11736,6 @@ end
 local function entry_of(core, from, to, attempts, recoveries, timeout_s, due_ms, limit)
   return string.format('%s,%d,%d,%d,%d,%d,%d%s', core, from, to, attempts, recoveries, timeout_s, due_ms, limit or '')
 end
-local function entry_read(entry)
-  local core, from, to, attempts, recoveries, timeout_s, due_ms, limit =
-    string.match(entry, '^(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%d+)(.*)$')
-  return { core = core, from = tonumber(from), to = tonumber(to), attempts = tonumber(attempts),
-    recoveries = tonumber(recoveries), timeout_s = tonumber(timeout_s), due_ms = tonumber(due_ms), limit = limit }
-end
-local function member_of(core, from, to, attempt, recoveries, timeout_s, flow, limit)
-  return string.format('%s,%d,%d,%d,%d,%d,%s%s', core, from, to, attempt, recoveries, timeout_s, flow, limit)
-end
 local function member_read(member)
   local core, from, to, attempt, recoveries, timeout_s, flow, limit =
     string.match(member, '^(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%a:%w+:[%w*]+)(.*)$')
@@ -15900,13 +11767,6 @@ local function delays_first()
     if not first or delays[i] < first then first = delays[i] end
   end
   return first
-end
-local function ring_bell(sooner_ms, granted)
-  local ready = granted or #plans_made > 0
-  if ready then call('SPUBLISH', root .. 'bell', '0') end
-  if #delays == 0 and (ready or not sooner_ms) then return end
-  local at = math.min(delays_first() or math.huge, sooner_ms or math.huge)
-  if not delayed_before or delayed_before > at then call('SPUBLISH', root .. 'bell', string.format('%.0f', at)) end
 end
 local DIGITS = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
 local outbox_last = nil
@@ -15954,12 +11814,6 @@ local function outbox_back(now, lane, place, granted_ms, text)
   local seq = outbox_send(now, partition_of(lane), 'back', lane .. ' ' .. place .. ' ' .. granted_ms .. ' ' .. text)
   away_set(away_field(lane, text), seq .. ' ' .. text, now)
 end
-local function away_get(field)
-  local plan = away_plans[field]
-  if plan then return plan.value or nil end
-  return call('HGET', root .. 'away', field) or nil
-end
-local function away_forget(field) away_set(field, false, nil) end
 local function outbox_write()
   local gone, set, since = {}, {}, {}
   for _, plan in ipairs(away_plans_made) do
@@ -15989,29 +11843,12 @@ local function outbox_write()
   call('HSET', meta, 'seq', whole(outbox_last))
   return 1
 end
-local SLICE_MAX = 50
-local function outbox_slices()
-  local slices = {}
-  for _, plan in ipairs(outbox_plans_made) do
-    local messages = call('ZRANGE', outbox_key(plan.destination), 0, SLICE_MAX)
-    if #messages <= SLICE_MAX then slices[#slices + 1] = { tonumber(plan.destination), messages } end
-  end
-  return slices
-end
-local function outbox_bell()
-  if #outbox_plans_made > 0 then call('SPUBLISH', root .. 'bell', 'o') end
-end
-local LANES_MAX = 1000
 local function limit_read(limit)
   local lane, kind, cost, first_ms, valid_ms, rest = string.match(limit, '^;(%w+),(%a!?),(%d+),(%d+),(%d+)(.*)$')
   local place, granted_ms, life_ms = string.match(rest, '^,(%d+),(%d+),(%d+)$')
   return { lane = lane, kind = string.sub(kind, 1, 1), cost = tonumber(cost), place = place, granted_ms = granted_ms,
     life_ms = tonumber(life_ms),
     waiting = string.format(';%s,%s,%s,%s,%s', lane, string.sub(kind, 1, 1), cost, first_ms, valid_ms) }
-end
-local function limited_states(b, entry, to)
-  if not b or not batch_live(b) or round_entry_stale(b, entry) then return '' end
-  return call('GETRANGE', b.key .. ':s', entry.from, to or entry.to)
 end
 local function limited_hand(b, now, flow, entry)
   local from = entry.from
@@ -16028,14 +11865,6 @@ local function limited_enqueue(b, now, due_ms, flow, entry)
   if entry.limit ~= '' and due_ms <= now then return limited_hand(b, now, flow, entry) end
   enqueue(now, due_ms, flow, entry_of(entry.core, entry.from, entry.to, entry.attempts, entry.recoveries, entry.timeout_s, entry.due_ms, entry.limit))
 end
-local function run_enqueue(b, now, flow, from, to, timeout_s, due_ms, limit, ready_ms)
-  local at_ms = math.max(ready_ms or now, due_ms)
-  local attempts = attempts_first(b)
-  if limit == '' then return enqueue(now, due_ms, flow, entry_of(b.core, from, to, attempts, 0, timeout_s, at_ms)) end
-  local lane, kind, cost, valid_ms = string.match(limit, '^(%w+),(%a),(%d+),(%d+)$')
-  limited_enqueue(b, now, due_ms, flow, { core = b.core, from = from, to = to, attempts = attempts, recoveries = 0, timeout_s = timeout_s,
-    due_ms = at_ms, limit = string.format(';%s,%s,%s,%.0f,%s', lane, kind, cost, at_ms, valid_ms) })
-end
 local function limited_unused(now, limit, core, from, to)
   local tasks = to - from + 1
   outbox_send(now, partition_of(limit.lane), 'unused',
@@ -16049,52 +11878,6 @@ end
 local function limited_back(now, flow, entry, from, to, limit)
   outbox_back(now, limit.lane, limit.place, limit.granted_ms,
     flow .. '|' .. entry_of(entry.core, from, to, entry.attempts, entry.recoveries, entry.timeout_s, entry.due_ms, limit.waiting))
-end
-local function limited_return(now, flow, entry)
-  local limit = limit_read(entry.limit)
-  local states = limited_states(batch_load(entry.core), entry)
-  local at = entry.from
-  for first, after in string.gmatch(states, '()[qr]+()') do
-    local from, to = entry.from + first - 1, entry.from + after - 2
-    if from > at then limited_unused(now, limit, entry.core, at, from - 1) end
-    limited_back(now, flow, entry, from, to, limit)
-    at = to + 1
-  end
-  if at <= entry.to then limited_unused(now, limit, entry.core, at, entry.to) end
-end
-local function limited_drop(b, now)
-  local told = {}
-  for i, lanes in ipairs(call('HVALS', b.key .. ':lanes')) do
-    if i > LANES_MAX then break end -- what is left turns out to be gone when it is granted
-    for lane in string.gmatch(lanes, '(%w+),%a,%d+') do
-      if not told[lane] then
-        told[lane] = true
-        outbox_send(now, partition_of(lane), 'drop', lane .. ' ' .. b.core)
-      end
-    end
-  end
-end
-local function lanes_read(b, parts, at, first)
-  local list = {}
-  for k = 0, tonumber(parts[at]) - 1 do
-    local name, lane, kind = parts[at + 1 + k * 3], parts[at + 2 + k * 3], parts[at + 3 + k * 3]
-    local before = call('HGET', b.key .. ':lanes', name)
-    if not before or string.match(before, '(%w+),%a,%d+$') ~= lane then
-      list[#list + 1] = name
-      list[#list + 1] = (before and before .. ' ' or '') .. string.format('%s,%s,%.0f', lane, kind, first)
-    end
-  end
-  return list
-end
-local function lanes_write(b, list)
-  for i = 1, #list, 1000 do call('HSET', b.key .. ':lanes', unpack(list, i, math.min(i + 999, #list))) end
-end
-local function lane_of_name(b, name, index)
-  local lane, kind
-  for core, letter, first in string.gmatch(call('HGET', b.key .. ':lanes', name) or '', '(%w+),(%a),(%d+)') do
-    if tonumber(first) <= index then lane, kind = core, letter end
-  end
-  return lane, kind
 end
 local NOTE_TIMEOUT_S, NOTES_PAGE = 15, 16
 local function note_wanted(b, letter)
@@ -16349,8 +12132,6 @@ local function results_without(text, place)
   end
   return table.concat(kept)
 end
-local function result_record(place, json) return struct.pack('>BI2', place, #json) .. json end
-local function result_field(local_index) return 'r' .. string.format('%.0f', math.floor(local_index / 16)) end
 local active = root .. 'active:' .. holder
 local flags, seen, gone, marks, results, touched = {}, {}, {}, {}, {}, {}
 local function group_read(at)
@@ -16510,7 +12291,7 @@ batch_save(now_ms)
 notify_write()
 queue_write()
 return { now_ms, delays_first() or 0, flags, #plans_made > 0 and 1 or 0, outbox_write() }`,
-  map: [[1,"lua/partition/settle.lua",1],[2,"lua/partition/settle.lua",12],[3,"lua/partition/settle.lua",16],[4,"lua/partition/settle.lua",15],[5,"lua/partition/settle.lua",14],[6,"lua/partition/settle.lua",13],[7,"lua/partition/settle.lua",17],[8,"lua/lib/root.lua",2],[10,"lua/lib/root.lua",8],[11,"lua/lib/batch.lua",12],[12,"lua/lib/batch.lua",14],[33,"lua/lib/batch.lua",37],[38,"lua/lib/batch.lua",43],[39,"lua/lib/batch.lua",45],[40,"lua/lib/batch.lua",49],[41,"lua/lib/batch.lua",51],[42,"lua/lib/batch.lua",53],[43,"lua/lib/batch.lua",56],[47,"lua/lib/batch.lua",62],[59,"lua/lib/batch.lua",75],[60,"lua/lib/batch.lua",77],[64,"lua/lib/batch.lua",83],[80,"lua/lib/batch.lua",101],[87,"lua/lib/batch.lua",109],[90,"lua/lib/batch.lua",114],[95,"lua/lib/batch.lua",121],[100,"lua/lib/batch.lua",129],[108,"lua/lib/batch.lua",138],[126,"lua/lib/ring.lua",4],[127,"lua/lib/ring.lua",6],[135,"lua/lib/ring.lua",16],[141,"lua/lib/ring.lua",23],[142,"lua/lib/ring.lua",25],[143,"lua/lib/ring.lua",28],[150,"lua/lib/ring.lua",37],[154,"lua/lib/ring.lua",43],[162,"lua/lib/ring.lua",52],[168,"lua/lib/ready.lua",9],[169,"lua/lib/ready.lua",11],[170,"lua/lib/ready.lua",14],[184,"lua/lib/ready.lua",29],[189,"lua/lib/ready.lua",35],[201,"lua/lib/ready.lua",48],[204,"lua/lib/ready.lua",52],[210,"lua/lib/ready.lua",63],[213,"lua/lib/ready.lua",67],[220,"lua/lib/ready.lua",76],[221,"lua/lib/ready.lua",79],[222,"lua/lib/delayed.lua",3],[223,"lua/lib/delayed.lua",5],[224,"lua/lib/delayed.lua",7],[228,"lua/lib/delayed.lua",13],[231,"lua/lib/delayed.lua",17],[238,"lua/lib/delayed.lua",26],[245,"lua/lib/delayed.lua",37],[252,"lua/lib/outbox.lua",15],[256,"lua/lib/outbox.lua",20],[257,"lua/lib/outbox.lua",22],[258,"lua/lib/outbox.lua",24],[259,"lua/lib/outbox.lua",27],[260,"lua/lib/outbox.lua",29],[264,"lua/lib/outbox.lua",35],[276,"lua/lib/outbox.lua",49],[280,"lua/lib/outbox.lua",54],[290,"lua/lib/outbox.lua",66],[294,"lua/lib/outbox.lua",72],[298,"lua/lib/outbox.lua",78],[303,"lua/lib/outbox.lua",85],[304,"lua/lib/outbox.lua",88],[333,"lua/lib/outbox.lua",120],[342,"lua/lib/outbox.lua",131],[345,"lua/lib/limited.lua",12],[346,"lua/lib/limited.lua",14],[353,"lua/lib/limited.lua",23],[357,"lua/lib/limited.lua",29],[368,"lua/lib/limited.lua",42],[372,"lua/lib/limited.lua",48],[380,"lua/lib/limited.lua",58],[385,"lua/lib/limited.lua",65],[390,"lua/lib/limited.lua",72],[394,"lua/lib/limited.lua",78],[406,"lua/lib/limited.lua",92],[418,"lua/lib/limited.lua",107],[430,"lua/lib/limited.lua",120],[433,"lua/lib/limited.lua",125],[440,"lua/lib/notify.lua",19],[441,"lua/lib/notify.lua",22],[450,"lua/lib/notify.lua",34],[451,"lua/lib/notify.lua",36],[456,"lua/lib/notify.lua",43],[472,"lua/lib/notify.lua",60],[484,"lua/lib/notify.lua",74],[494,"lua/lib/notify.lua",85],[512,"lua/lib/notify.lua",105],[519,"lua/lib/notify.lua",115],[531,"lua/lib/notify.lua",130],[547,"lua/lib/notify.lua",148],[559,"lua/lib/notify.lua",161],[562,"lua/lib/notify.lua",166],[573,"lua/lib/notify.lua",179],[586,"lua/lib/notify.lua",193],[591,"lua/lib/notify.lua",199],[594,"lua/lib/notify.lua",204],[599,"lua/lib/notify.lua",211],[629,"lua/lib/notify.lua",243],[651,"lua/lib/notify.lua",267],[652,"lua/lib/notify.lua",269],[658,"lua/lib/notify.lua",276],[673,"lua/lib/notify.lua",292],[675,"lua/lib/notify.lua",296],[681,"lua/lib/notify.lua",303],[684,"lua/lib/results.lua",3],[693,"lua/lib/results.lua",13],[694,"lua/lib/results.lua",15],[695,"lua/partition/settle.lua",25],[697,"lua/partition/settle.lua",29],[703,"lua/partition/settle.lua",36],[713,"lua/partition/settle.lua",48],[723,"lua/partition/settle.lua",60],[732,"lua/partition/settle.lua",70],[738,"lua/partition/settle.lua",77],[749,"lua/partition/settle.lua",90],[756,"lua/partition/settle.lua",98],[767,"lua/partition/settle.lua",111],[781,"lua/partition/settle.lua",128],[796,"lua/partition/settle.lua",144],[832,"lua/partition/settle.lua",181],[840,"lua/partition/settle.lua",190]],
+  map: [[1,"lua/partition/settle.lua",1],[2,"lua/partition/settle.lua",12],[3,"lua/partition/settle.lua",16],[4,"lua/partition/settle.lua",15],[5,"lua/partition/settle.lua",14],[6,"lua/partition/settle.lua",13],[7,"lua/partition/settle.lua",17],[8,"lua/lib/root.lua",2],[10,"lua/lib/root.lua",8],[11,"lua/lib/batch.lua",12],[12,"lua/lib/batch.lua",14],[33,"lua/lib/batch.lua",43],[34,"lua/lib/batch.lua",62],[46,"lua/lib/batch.lua",75],[47,"lua/lib/batch.lua",83],[63,"lua/lib/batch.lua",109],[66,"lua/lib/batch.lua",121],[71,"lua/lib/batch.lua",129],[79,"lua/lib/batch.lua",138],[97,"lua/lib/ring.lua",4],[98,"lua/lib/ring.lua",28],[105,"lua/lib/ring.lua",37],[109,"lua/lib/ready.lua",9],[110,"lua/lib/ready.lua",11],[111,"lua/lib/ready.lua",14],[125,"lua/lib/ready.lua",29],[130,"lua/lib/ready.lua",35],[142,"lua/lib/ready.lua",48],[145,"lua/lib/ready.lua",67],[152,"lua/lib/ready.lua",76],[153,"lua/lib/ready.lua",79],[154,"lua/lib/delayed.lua",3],[155,"lua/lib/delayed.lua",5],[156,"lua/lib/delayed.lua",7],[160,"lua/lib/delayed.lua",13],[163,"lua/lib/delayed.lua",17],[170,"lua/lib/delayed.lua",26],[177,"lua/lib/outbox.lua",15],[181,"lua/lib/outbox.lua",20],[182,"lua/lib/outbox.lua",22],[183,"lua/lib/outbox.lua",24],[184,"lua/lib/outbox.lua",27],[185,"lua/lib/outbox.lua",29],[189,"lua/lib/outbox.lua",35],[201,"lua/lib/outbox.lua",49],[205,"lua/lib/outbox.lua",54],[215,"lua/lib/outbox.lua",66],[219,"lua/lib/outbox.lua",72],[223,"lua/lib/outbox.lua",88],[252,"lua/lib/limited.lua",14],[259,"lua/lib/limited.lua",29],[270,"lua/lib/limited.lua",42],[274,"lua/lib/limited.lua",58],[279,"lua/lib/limited.lua",65],[284,"lua/lib/limited.lua",72],[288,"lua/lib/notify.lua",19],[289,"lua/lib/notify.lua",22],[298,"lua/lib/notify.lua",34],[299,"lua/lib/notify.lua",36],[304,"lua/lib/notify.lua",43],[320,"lua/lib/notify.lua",60],[332,"lua/lib/notify.lua",74],[342,"lua/lib/notify.lua",85],[360,"lua/lib/notify.lua",105],[367,"lua/lib/notify.lua",115],[379,"lua/lib/notify.lua",130],[395,"lua/lib/notify.lua",148],[407,"lua/lib/notify.lua",161],[410,"lua/lib/notify.lua",166],[421,"lua/lib/notify.lua",179],[434,"lua/lib/notify.lua",193],[439,"lua/lib/notify.lua",199],[442,"lua/lib/notify.lua",204],[447,"lua/lib/notify.lua",211],[477,"lua/lib/notify.lua",243],[499,"lua/lib/notify.lua",267],[500,"lua/lib/notify.lua",269],[506,"lua/lib/notify.lua",276],[521,"lua/lib/notify.lua",292],[523,"lua/lib/notify.lua",296],[529,"lua/lib/notify.lua",303],[532,"lua/lib/results.lua",3],[541,"lua/partition/settle.lua",25],[543,"lua/partition/settle.lua",29],[549,"lua/partition/settle.lua",36],[559,"lua/partition/settle.lua",48],[569,"lua/partition/settle.lua",60],[578,"lua/partition/settle.lua",70],[584,"lua/partition/settle.lua",77],[595,"lua/partition/settle.lua",90],[602,"lua/partition/settle.lua",98],[613,"lua/partition/settle.lua",111],[627,"lua/partition/settle.lua",128],[642,"lua/partition/settle.lua",144],[678,"lua/partition/settle.lua",181],[686,"lua/partition/settle.lua",190]],
 });
 
 /** What time brings to a partition: work becomes due, batches expire or are deleted, silent holders lose their work. See lua/partition/tick.lua. */
@@ -16554,20 +12335,10 @@ local function batch_load(core)
   batches_loaded[#batches_loaded + 1] = b
   return b
 end
-local function batch_visible(core, account)
-  local b = batch_load(core)
-  if not b or b.a ~= account or b.s == 'tray' or b.s == 'notes' or b.s == 'deleted' then return nil end
-  return b
-end
 local function batch_live(b) return b.s == 'pending' or b.s == 'processing' or b.s == 'tray' or b.s == 'notes' end
 local function batch_waiting(b) return b.n - b.c - b.f - b.x - b.r end
 local ROUND_ATTEMPTS = 100
-local function attempts_first(b) return b.k * ROUND_ATTEMPTS end
 local function round_entry_stale(b, entry) return math.floor(entry.attempts / ROUND_ATTEMPTS) ~= b.k end
-local function task_waits(b, i, byte)
-  if byte == 'q' or byte == 'r' then return true end
-  return (byte == 'f' or byte == 'e') and b.o_from ~= nil and i >= b.o_from and i <= b.o_to
-end
 local function segment_bounds(b, i)
   local g = b.g
   if not g then return 0, b.n - 1 end
@@ -16581,10 +12352,6 @@ local function segment_bounds(b, i)
   return base, lo < last and struct.unpack('>I4', g, lo * 4 + 5) - 1 or b.n - 1
 end
 local function segment_key(b, base) return b.key .. ':' .. string.format('%d', base) end
-local function segment_last(b)
-  if not b.g then return 0 end
-  return struct.unpack('>I4', b.g, #b.g - 3)
-end
 local function batch_end(b, now, keep_ms)
   b.dirty = true
   if b.n > b.c + b.f + b.x or b.s == 'notes' then return false end
@@ -16648,22 +12415,6 @@ local function batch_save(now)
   end
 end
 local rings, rings_by_key = {}, {}
-local function ring_read(key, window)
-  if rings_by_key[key] then return rings_by_key[key] end
-  local items = call('LRANGE', key, 0, window - 1)
-  local ring = { key = key, items = items, read = #items, head = 1, whole = #items < window or call('LLEN', key) == #items }
-  rings[#rings + 1] = ring
-  rings_by_key[key] = ring
-  return ring
-end
-local function ring_take(ring)
-  local item = ring.items[ring.head]
-  if item == nil or (ring.head > ring.read and not ring.whole) then return nil end
-  ring.head = ring.head + 1
-  return item
-end
-local function ring_put(ring, item) ring.items[#ring.items + 1] = item end
-local function ring_left(ring) return #ring.items - ring.head + 1 end
 local function ring_came_round(ring)
   if not ring.whole or #ring.items ~= 2 * ring.read or ring.head ~= ring.read + 1 then return false end
   for i = 1, ring.read do
@@ -16674,20 +12425,6 @@ end
 local function ring_taken(key)
   local ring = rings_by_key[key]
   return ring and not ring_came_round(ring) and math.min(ring.head - 1, ring.read) or 0
-end
-local function rings_put()
-  for _, ring in ipairs(rings) do
-    local from = ring_came_round(ring) and #ring.items + 1 or math.max(ring.head, ring.read + 1)
-    for i = from, #ring.items, 1000 do
-      call('RPUSH', ring.key, unpack(ring.items, i, math.min(i + 999, #ring.items)))
-    end
-  end
-end
-local function rings_trim()
-  for _, ring in ipairs(rings) do
-    local taken = ring_taken(ring.key)
-    if taken > 0 then call('LTRIM', ring.key, taken, -1) end
-  end
 end
 local plans, plans_made = {}, {}
 local depth = { f = 0, r = 0, n = 0 }
@@ -16731,9 +12468,6 @@ local function entry_read(entry)
   return { core = core, from = tonumber(from), to = tonumber(to), attempts = tonumber(attempts),
     recoveries = tonumber(recoveries), timeout_s = tonumber(timeout_s), due_ms = tonumber(due_ms), limit = limit }
 end
-local function member_of(core, from, to, attempt, recoveries, timeout_s, flow, limit)
-  return string.format('%s,%d,%d,%d,%d,%d,%s%s', core, from, to, attempt, recoveries, timeout_s, flow, limit)
-end
 local function member_read(member)
   local core, from, to, attempt, recoveries, timeout_s, flow, limit =
     string.match(member, '^(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%a:%w+:[%w*]+)(.*)$')
@@ -16765,13 +12499,6 @@ local function delays_first()
     if not first or delays[i] < first then first = delays[i] end
   end
   return first
-end
-local function ring_bell(sooner_ms, granted)
-  local ready = granted or #plans_made > 0
-  if ready then call('SPUBLISH', root .. 'bell', '0') end
-  if #delays == 0 and (ready or not sooner_ms) then return end
-  local at = math.min(delays_first() or math.huge, sooner_ms or math.huge)
-  if not delayed_before or delayed_before > at then call('SPUBLISH', root .. 'bell', string.format('%.0f', at)) end
 end
 local DIGITS = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
 local outbox_last = nil
@@ -16819,12 +12546,6 @@ local function outbox_back(now, lane, place, granted_ms, text)
   local seq = outbox_send(now, partition_of(lane), 'back', lane .. ' ' .. place .. ' ' .. granted_ms .. ' ' .. text)
   away_set(away_field(lane, text), seq .. ' ' .. text, now)
 end
-local function away_get(field)
-  local plan = away_plans[field]
-  if plan then return plan.value or nil end
-  return call('HGET', root .. 'away', field) or nil
-end
-local function away_forget(field) away_set(field, false, nil) end
 local function outbox_write()
   local gone, set, since = {}, {}, {}
   for _, plan in ipairs(away_plans_made) do
@@ -16854,18 +12575,6 @@ local function outbox_write()
   call('HSET', meta, 'seq', whole(outbox_last))
   return 1
 end
-local SLICE_MAX = 50
-local function outbox_slices()
-  local slices = {}
-  for _, plan in ipairs(outbox_plans_made) do
-    local messages = call('ZRANGE', outbox_key(plan.destination), 0, SLICE_MAX)
-    if #messages <= SLICE_MAX then slices[#slices + 1] = { tonumber(plan.destination), messages } end
-  end
-  return slices
-end
-local function outbox_bell()
-  if #outbox_plans_made > 0 then call('SPUBLISH', root .. 'bell', 'o') end
-end
 local LANES_MAX = 1000
 local function limit_read(limit)
   local lane, kind, cost, first_ms, valid_ms, rest = string.match(limit, '^;(%w+),(%a!?),(%d+),(%d+),(%d+)(.*)$')
@@ -16892,14 +12601,6 @@ end
 local function limited_enqueue(b, now, due_ms, flow, entry)
   if entry.limit ~= '' and due_ms <= now then return limited_hand(b, now, flow, entry) end
   enqueue(now, due_ms, flow, entry_of(entry.core, entry.from, entry.to, entry.attempts, entry.recoveries, entry.timeout_s, entry.due_ms, entry.limit))
-end
-local function run_enqueue(b, now, flow, from, to, timeout_s, due_ms, limit, ready_ms)
-  local at_ms = math.max(ready_ms or now, due_ms)
-  local attempts = attempts_first(b)
-  if limit == '' then return enqueue(now, due_ms, flow, entry_of(b.core, from, to, attempts, 0, timeout_s, at_ms)) end
-  local lane, kind, cost, valid_ms = string.match(limit, '^(%w+),(%a),(%d+),(%d+)$')
-  limited_enqueue(b, now, due_ms, flow, { core = b.core, from = from, to = to, attempts = attempts, recoveries = 0, timeout_s = timeout_s,
-    due_ms = at_ms, limit = string.format(';%s,%s,%s,%.0f,%s', lane, kind, cost, at_ms, valid_ms) })
 end
 local function limited_unused(now, limit, core, from, to)
   local tasks = to - from + 1
@@ -16939,33 +12640,7 @@ local function limited_drop(b, now)
     end
   end
 end
-local function lanes_read(b, parts, at, first)
-  local list = {}
-  for k = 0, tonumber(parts[at]) - 1 do
-    local name, lane, kind = parts[at + 1 + k * 3], parts[at + 2 + k * 3], parts[at + 3 + k * 3]
-    local before = call('HGET', b.key .. ':lanes', name)
-    if not before or string.match(before, '(%w+),%a,%d+$') ~= lane then
-      list[#list + 1] = name
-      list[#list + 1] = (before and before .. ' ' or '') .. string.format('%s,%s,%.0f', lane, kind, first)
-    end
-  end
-  return list
-end
-local function lanes_write(b, list)
-  for i = 1, #list, 1000 do call('HSET', b.key .. ':lanes', unpack(list, i, math.min(i + 999, #list))) end
-end
-local function lane_of_name(b, name, index)
-  local lane, kind
-  for core, letter, first in string.gmatch(call('HGET', b.key .. ':lanes', name) or '', '(%w+),(%a),(%d+)') do
-    if tonumber(first) <= index then lane, kind = core, letter end
-  end
-  return lane, kind
-end
 local granted_new, granted_gone = {}, {}
-local function granted_add(until_ms, text)
-  granted_new[#granted_new + 1] = until_ms
-  granted_new[#granted_new + 1] = text
-end
 local function granted_take(text) granted_gone[#granted_gone + 1] = text end
 local function granted_write()
   for i = 1, #granted_new, 1000 do call('ZADD', root .. 'granted', unpack(granted_new, i, math.min(i + 999, #granted_new))) end
@@ -17523,7 +13198,7 @@ notify_write()
 queue_write()
 if outbox_write() == 1 or waiting == 1 then flags = flags + 1 end
 return { now_ms, next_ms, more, #due, expired, recovered, #purged, ready, early, parked, flags }`,
-  map: [[1,"lua/partition/tick.lua",1],[2,"lua/partition/tick.lua",10],[11,"lua/lib/root.lua",2],[13,"lua/lib/root.lua",8],[14,"lua/lib/batch.lua",12],[15,"lua/lib/batch.lua",14],[36,"lua/lib/batch.lua",37],[41,"lua/lib/batch.lua",43],[42,"lua/lib/batch.lua",45],[43,"lua/lib/batch.lua",49],[44,"lua/lib/batch.lua",51],[45,"lua/lib/batch.lua",53],[46,"lua/lib/batch.lua",56],[50,"lua/lib/batch.lua",62],[62,"lua/lib/batch.lua",75],[63,"lua/lib/batch.lua",77],[67,"lua/lib/batch.lua",83],[83,"lua/lib/batch.lua",101],[90,"lua/lib/batch.lua",109],[93,"lua/lib/batch.lua",114],[98,"lua/lib/batch.lua",121],[103,"lua/lib/batch.lua",129],[111,"lua/lib/batch.lua",138],[129,"lua/lib/ring.lua",4],[130,"lua/lib/ring.lua",6],[138,"lua/lib/ring.lua",16],[144,"lua/lib/ring.lua",23],[145,"lua/lib/ring.lua",25],[146,"lua/lib/ring.lua",28],[153,"lua/lib/ring.lua",37],[157,"lua/lib/ring.lua",43],[165,"lua/lib/ring.lua",52],[171,"lua/lib/ready.lua",9],[172,"lua/lib/ready.lua",11],[173,"lua/lib/ready.lua",14],[187,"lua/lib/ready.lua",29],[192,"lua/lib/ready.lua",35],[204,"lua/lib/ready.lua",48],[207,"lua/lib/ready.lua",52],[213,"lua/lib/ready.lua",63],[216,"lua/lib/ready.lua",67],[223,"lua/lib/ready.lua",76],[224,"lua/lib/ready.lua",79],[225,"lua/lib/delayed.lua",3],[226,"lua/lib/delayed.lua",5],[227,"lua/lib/delayed.lua",7],[231,"lua/lib/delayed.lua",13],[234,"lua/lib/delayed.lua",17],[241,"lua/lib/delayed.lua",26],[248,"lua/lib/delayed.lua",37],[255,"lua/lib/outbox.lua",15],[259,"lua/lib/outbox.lua",20],[260,"lua/lib/outbox.lua",22],[261,"lua/lib/outbox.lua",24],[262,"lua/lib/outbox.lua",27],[263,"lua/lib/outbox.lua",29],[267,"lua/lib/outbox.lua",35],[279,"lua/lib/outbox.lua",49],[283,"lua/lib/outbox.lua",54],[293,"lua/lib/outbox.lua",66],[297,"lua/lib/outbox.lua",72],[301,"lua/lib/outbox.lua",78],[306,"lua/lib/outbox.lua",85],[307,"lua/lib/outbox.lua",88],[336,"lua/lib/outbox.lua",120],[345,"lua/lib/outbox.lua",131],[348,"lua/lib/limited.lua",12],[349,"lua/lib/limited.lua",14],[356,"lua/lib/limited.lua",23],[360,"lua/lib/limited.lua",29],[371,"lua/lib/limited.lua",42],[375,"lua/lib/limited.lua",48],[383,"lua/lib/limited.lua",58],[388,"lua/lib/limited.lua",65],[393,"lua/lib/limited.lua",72],[397,"lua/lib/limited.lua",78],[409,"lua/lib/limited.lua",92],[421,"lua/lib/limited.lua",107],[433,"lua/lib/limited.lua",120],[436,"lua/lib/limited.lua",125],[443,"lua/lib/granted.lua",3],[444,"lua/lib/granted.lua",5],[448,"lua/lib/granted.lua",10],[449,"lua/lib/granted.lua",12],[453,"lua/lib/results.lua",3],[462,"lua/lib/results.lua",13],[463,"lua/lib/results.lua",15],[464,"lua/lib/lost.lua",4],[465,"lua/lib/lost.lua",7],[476,"lua/lib/lost.lua",19],[481,"lua/lib/notify.lua",19],[482,"lua/lib/notify.lua",22],[491,"lua/lib/notify.lua",34],[492,"lua/lib/notify.lua",36],[497,"lua/lib/notify.lua",43],[513,"lua/lib/notify.lua",60],[525,"lua/lib/notify.lua",74],[535,"lua/lib/notify.lua",85],[553,"lua/lib/notify.lua",105],[560,"lua/lib/notify.lua",115],[572,"lua/lib/notify.lua",130],[588,"lua/lib/notify.lua",148],[600,"lua/lib/notify.lua",161],[603,"lua/lib/notify.lua",166],[614,"lua/lib/notify.lua",179],[627,"lua/lib/notify.lua",193],[632,"lua/lib/notify.lua",199],[635,"lua/lib/notify.lua",204],[640,"lua/lib/notify.lua",211],[670,"lua/lib/notify.lua",243],[692,"lua/lib/notify.lua",267],[693,"lua/lib/notify.lua",269],[699,"lua/lib/notify.lua",276],[714,"lua/lib/notify.lua",292],[716,"lua/lib/notify.lua",296],[722,"lua/lib/notify.lua",303],[725,"lua/partition/tick.lua",26],[726,"lua/partition/tick.lua",28],[727,"lua/partition/tick.lua",30],[730,"lua/partition/tick.lua",35],[746,"lua/partition/tick.lua",53],[751,"lua/partition/tick.lua",59],[755,"lua/partition/tick.lua",64],[777,"lua/partition/tick.lua",88],[779,"lua/partition/tick.lua",91],[783,"lua/partition/tick.lua",98],[795,"lua/partition/tick.lua",112],[823,"lua/partition/tick.lua",141],[841,"lua/partition/tick.lua",162],[874,"lua/partition/tick.lua",197],[881,"lua/partition/tick.lua",206],[882,"lua/partition/tick.lua",208],[906,"lua/partition/tick.lua",233],[926,"lua/partition/tick.lua",256],[948,"lua/partition/tick.lua",279],[949,"lua/partition/tick.lua",282],[964,"lua/partition/tick.lua",298],[966,"lua/partition/tick.lua",301],[967,"lua/partition/tick.lua",303],[968,"lua/partition/tick.lua",305]],
+  map: [[1,"lua/partition/tick.lua",1],[2,"lua/partition/tick.lua",10],[11,"lua/lib/root.lua",2],[13,"lua/lib/root.lua",8],[14,"lua/lib/batch.lua",12],[15,"lua/lib/batch.lua",14],[36,"lua/lib/batch.lua",43],[37,"lua/lib/batch.lua",45],[38,"lua/lib/batch.lua",49],[39,"lua/lib/batch.lua",53],[40,"lua/lib/batch.lua",62],[52,"lua/lib/batch.lua",75],[53,"lua/lib/batch.lua",83],[69,"lua/lib/batch.lua",101],[76,"lua/lib/batch.lua",109],[79,"lua/lib/batch.lua",114],[84,"lua/lib/batch.lua",121],[89,"lua/lib/batch.lua",129],[97,"lua/lib/batch.lua",138],[115,"lua/lib/ring.lua",4],[116,"lua/lib/ring.lua",28],[123,"lua/lib/ring.lua",37],[127,"lua/lib/ready.lua",9],[128,"lua/lib/ready.lua",11],[129,"lua/lib/ready.lua",14],[143,"lua/lib/ready.lua",29],[148,"lua/lib/ready.lua",35],[160,"lua/lib/ready.lua",48],[163,"lua/lib/ready.lua",52],[169,"lua/lib/ready.lua",67],[176,"lua/lib/ready.lua",76],[177,"lua/lib/ready.lua",79],[178,"lua/lib/delayed.lua",3],[179,"lua/lib/delayed.lua",5],[180,"lua/lib/delayed.lua",7],[184,"lua/lib/delayed.lua",13],[187,"lua/lib/delayed.lua",17],[194,"lua/lib/delayed.lua",26],[201,"lua/lib/outbox.lua",15],[205,"lua/lib/outbox.lua",20],[206,"lua/lib/outbox.lua",22],[207,"lua/lib/outbox.lua",24],[208,"lua/lib/outbox.lua",27],[209,"lua/lib/outbox.lua",29],[213,"lua/lib/outbox.lua",35],[225,"lua/lib/outbox.lua",49],[229,"lua/lib/outbox.lua",54],[239,"lua/lib/outbox.lua",66],[243,"lua/lib/outbox.lua",72],[247,"lua/lib/outbox.lua",88],[276,"lua/lib/limited.lua",12],[277,"lua/lib/limited.lua",14],[284,"lua/lib/limited.lua",23],[288,"lua/lib/limited.lua",29],[299,"lua/lib/limited.lua",42],[303,"lua/lib/limited.lua",58],[308,"lua/lib/limited.lua",65],[313,"lua/lib/limited.lua",72],[317,"lua/lib/limited.lua",78],[329,"lua/lib/limited.lua",92],[341,"lua/lib/granted.lua",3],[342,"lua/lib/granted.lua",10],[343,"lua/lib/granted.lua",12],[347,"lua/lib/results.lua",3],[356,"lua/lib/results.lua",13],[357,"lua/lib/results.lua",15],[358,"lua/lib/lost.lua",4],[359,"lua/lib/lost.lua",7],[370,"lua/lib/lost.lua",19],[375,"lua/lib/notify.lua",19],[376,"lua/lib/notify.lua",22],[385,"lua/lib/notify.lua",34],[386,"lua/lib/notify.lua",36],[391,"lua/lib/notify.lua",43],[407,"lua/lib/notify.lua",60],[419,"lua/lib/notify.lua",74],[429,"lua/lib/notify.lua",85],[447,"lua/lib/notify.lua",105],[454,"lua/lib/notify.lua",115],[466,"lua/lib/notify.lua",130],[482,"lua/lib/notify.lua",148],[494,"lua/lib/notify.lua",161],[497,"lua/lib/notify.lua",166],[508,"lua/lib/notify.lua",179],[521,"lua/lib/notify.lua",193],[526,"lua/lib/notify.lua",199],[529,"lua/lib/notify.lua",204],[534,"lua/lib/notify.lua",211],[564,"lua/lib/notify.lua",243],[586,"lua/lib/notify.lua",267],[587,"lua/lib/notify.lua",269],[593,"lua/lib/notify.lua",276],[608,"lua/lib/notify.lua",292],[610,"lua/lib/notify.lua",296],[616,"lua/lib/notify.lua",303],[619,"lua/partition/tick.lua",26],[620,"lua/partition/tick.lua",28],[621,"lua/partition/tick.lua",30],[624,"lua/partition/tick.lua",35],[640,"lua/partition/tick.lua",53],[645,"lua/partition/tick.lua",59],[649,"lua/partition/tick.lua",64],[671,"lua/partition/tick.lua",88],[673,"lua/partition/tick.lua",91],[677,"lua/partition/tick.lua",98],[689,"lua/partition/tick.lua",112],[717,"lua/partition/tick.lua",141],[735,"lua/partition/tick.lua",162],[768,"lua/partition/tick.lua",197],[775,"lua/partition/tick.lua",206],[776,"lua/partition/tick.lua",208],[800,"lua/partition/tick.lua",233],[820,"lua/partition/tick.lua",256],[842,"lua/partition/tick.lua",279],[843,"lua/partition/tick.lua",282],[858,"lua/partition/tick.lua",298],[860,"lua/partition/tick.lua",301],[861,"lua/partition/tick.lua",303],[862,"lua/partition/tick.lua",305]],
 });
 
 /** Takes one request from an API limit: an exact sliding minute, shared by all processes. See lua/quota/take.lua. */
@@ -17594,21 +13269,10 @@ local parts = ARGV
 local root = string.sub(meta, 1, -2)
 local call = redis.call
 call('EXISTS', meta, root .. '?')
-local function schedule_load(core, account)
-  local key = root .. 'sched:' .. core
-  local v = call('HMGET', key, 'a', 's', 'v', 'k', 'y', 'g', 'lim', 'l')
-  if not v[1] or (account and v[1] ~= account) then return nil end
-  return { core = core, key = key, doc = key .. ':doc', runs = key .. ':runs', a = v[1], s = v[2], v = v[3], k = v[4], y = v[5], g = v[6],
-    limited = v[7] == '1', l = v[8] }
-end
 local function schedule_list(account, status) return root .. 'a:' .. account .. ':sched' .. (status and ':' .. status or '') end
 local function schedule_segment(s, number, base) return s.key .. ':' .. number .. ':' .. base end
 local function ring_cron(due_ms)
   if due_ms ~= '' then call('SPUBLISH', root .. 'cron', due_ms) end
-end
-local function run_read(member)
-  local kind, core, index, created_ms, flags = string.match(member, '^(%a),(%w+),(%d+),(%d+),(%S+)$')
-  return { kind = kind, core = core, index = tonumber(index), created_ms = tonumber(created_ms), flags = flags }
 end
 local IDEM_KEEP_MS = 86400000
 local function idem_taken() return idem_key ~= '' and call('HEXISTS', root .. 'idem:' .. idem_key, 'r') == 1 end
@@ -17649,11 +13313,6 @@ local function template_write()
     call('HSET', incoming.s.doc, unpack(incoming.list, doc_at, #incoming.list))
   end
 end
-local function template_keys(s)
-  local list = { schedule_segment(s, s.g, 'k') }
-  for base in string.gmatch(call('HGET', s.doc, 'c') or '', '%d+') do list[#list + 1] = schedule_segment(s, s.g, base) end
-  return list
-end
 local key = root .. 'sched:' .. core
 local before = call('HGET', key, 't')
 if before then return { 1, tonumber(before) } end
@@ -17668,7 +13327,7 @@ if due ~= '' then call('ZADD', root .. 'schedules', due, core) end
 ring_cron(due)
 idem_write({ 1, now_ms })
 return { 1, now_ms }`,
-  map: [[1,"lua/schedule/create.lua",1],[2,"lua/schedule/create.lua",4],[3,"lua/schedule/create.lua",13],[4,"lua/schedule/create.lua",12],[5,"lua/schedule/create.lua",11],[6,"lua/schedule/create.lua",10],[7,"lua/schedule/create.lua",9],[8,"lua/schedule/create.lua",8],[9,"lua/schedule/create.lua",7],[10,"lua/schedule/create.lua",6],[11,"lua/schedule/create.lua",5],[12,"lua/schedule/create.lua",14],[13,"lua/lib/root.lua",2],[15,"lua/lib/root.lua",8],[16,"lua/lib/schedule.lua",17],[23,"lua/lib/schedule.lua",25],[24,"lua/lib/schedule.lua",27],[25,"lua/lib/schedule.lua",30],[28,"lua/lib/schedule.lua",34],[32,"lua/lib/idem.lua",6],[33,"lua/lib/idem.lua",8],[34,"lua/lib/idem.lua",10],[40,"lua/lib/template.lua",3],[41,"lua/lib/template.lua",7],[55,"lua/lib/template.lua",22],[71,"lua/lib/template.lua",40],[76,"lua/schedule/create.lua",21],[82,"lua/schedule/create.lua",28]],
+  map: [[1,"lua/schedule/create.lua",1],[2,"lua/schedule/create.lua",4],[3,"lua/schedule/create.lua",13],[4,"lua/schedule/create.lua",12],[5,"lua/schedule/create.lua",11],[6,"lua/schedule/create.lua",10],[7,"lua/schedule/create.lua",9],[8,"lua/schedule/create.lua",8],[9,"lua/schedule/create.lua",7],[10,"lua/schedule/create.lua",6],[11,"lua/schedule/create.lua",5],[12,"lua/schedule/create.lua",14],[13,"lua/lib/root.lua",2],[15,"lua/lib/root.lua",8],[16,"lua/lib/schedule.lua",25],[17,"lua/lib/schedule.lua",27],[18,"lua/lib/schedule.lua",30],[21,"lua/lib/idem.lua",6],[22,"lua/lib/idem.lua",8],[23,"lua/lib/idem.lua",10],[29,"lua/lib/template.lua",3],[30,"lua/lib/template.lua",7],[44,"lua/lib/template.lua",22],[60,"lua/schedule/create.lua",21],[66,"lua/schedule/create.lua",28]],
 });
 
 /** Deletes a schedule at once; what it made stays, under its own ids. See lua/schedule/delete.lua. */
@@ -17693,44 +13352,6 @@ local function schedule_load(core, account)
 end
 local function schedule_list(account, status) return root .. 'a:' .. account .. ':sched' .. (status and ':' .. status or '') end
 local function schedule_segment(s, number, base) return s.key .. ':' .. number .. ':' .. base end
-local function ring_cron(due_ms)
-  if due_ms ~= '' then call('SPUBLISH', root .. 'cron', due_ms) end
-end
-local function run_read(member)
-  local kind, core, index, created_ms, flags = string.match(member, '^(%a),(%w+),(%d+),(%d+),(%S+)$')
-  return { kind = kind, core = core, index = tonumber(index), created_ms = tonumber(created_ms), flags = flags }
-end
-local incoming = nil
-local function template_plan(s, number, list)
-  incoming = { names = {}, keys_at = 0, keyed = 0 }
-  local segments = tonumber(list[1])
-  for i = 2, 1 + segments do
-    local from = schedule_segment(s, '+' .. number, list[i])
-    if call('EXISTS', from) == 0 then return false end
-    incoming.names[#incoming.names + 1] = { from, schedule_segment(s, number, list[i]) }
-  end
-  incoming.keys_at = 2 + segments
-  incoming.keyed = tonumber(list[incoming.keys_at])
-  incoming.keys_name = schedule_segment(s, number, 'k')
-  incoming.list, incoming.s = list, s
-  return true
-end
-local function template_write()
-  for _, pair in ipairs(incoming.names) do
-    call('RENAME', pair[1], pair[2])
-    call('PERSIST', pair[2])
-  end
-  for i = incoming.keys_at + 1, incoming.keys_at + incoming.keyed, 1000 do
-    call('SADD', incoming.keys_name, unpack(incoming.list, i, math.min(i + 999, incoming.keys_at + incoming.keyed)))
-  end
-  local fields_at = incoming.keys_at + incoming.keyed + 1
-  local doc_at = fields_at + 1 + tonumber(incoming.list[fields_at])
-  if doc_at > fields_at + 1 then call('HSET', incoming.s.key, unpack(incoming.list, fields_at + 1, doc_at - 1)) end
-  if #incoming.list >= doc_at then
-    call('DEL', incoming.s.doc)
-    call('HSET', incoming.s.doc, unpack(incoming.list, doc_at, #incoming.list))
-  end
-end
 local function template_keys(s)
   local list = { schedule_segment(s, s.g, 'k') }
   for base in string.gmatch(call('HGET', s.doc, 'c') or '', '%d+') do list[#list + 1] = schedule_segment(s, s.g, base) end
@@ -17747,7 +13368,7 @@ call('ZREM', schedule_list(account), core)
 call('ZREM', schedule_list(account, s.s), core)
 call('ZREM', root .. 'schedules', core)
 return 1`,
-  map: [[1,"lua/schedule/delete.lua",1],[2,"lua/schedule/delete.lua",4],[5,"lua/lib/root.lua",2],[7,"lua/lib/root.lua",8],[8,"lua/lib/schedule.lua",17],[15,"lua/lib/schedule.lua",25],[16,"lua/lib/schedule.lua",27],[17,"lua/lib/schedule.lua",30],[20,"lua/lib/schedule.lua",34],[24,"lua/lib/template.lua",3],[25,"lua/lib/template.lua",7],[39,"lua/lib/template.lua",22],[55,"lua/lib/template.lua",40],[60,"lua/schedule/delete.lua",12]],
+  map: [[1,"lua/schedule/delete.lua",1],[2,"lua/schedule/delete.lua",4],[5,"lua/lib/root.lua",2],[7,"lua/lib/root.lua",8],[8,"lua/lib/schedule.lua",17],[15,"lua/lib/schedule.lua",25],[16,"lua/lib/schedule.lua",27],[17,"lua/lib/template.lua",40],[22,"lua/schedule/delete.lua",12]],
 });
 
 /** Schedules whose next tick is to be decided now, those that wait longest first, with what deciding takes. See lua/schedule/due.lua. */
@@ -17763,22 +13384,6 @@ local now_ms = tonumber(ARGV[2]) or (function() local t = redis.call('TIME') ret
 local root = string.sub(meta, 1, -2)
 local call = redis.call
 call('EXISTS', meta, root .. '?')
-local function schedule_load(core, account)
-  local key = root .. 'sched:' .. core
-  local v = call('HMGET', key, 'a', 's', 'v', 'k', 'y', 'g', 'lim', 'l')
-  if not v[1] or (account and v[1] ~= account) then return nil end
-  return { core = core, key = key, doc = key .. ':doc', runs = key .. ':runs', a = v[1], s = v[2], v = v[3], k = v[4], y = v[5], g = v[6],
-    limited = v[7] == '1', l = v[8] }
-end
-local function schedule_list(account, status) return root .. 'a:' .. account .. ':sched' .. (status and ':' .. status or '') end
-local function schedule_segment(s, number, base) return s.key .. ':' .. number .. ':' .. base end
-local function ring_cron(due_ms)
-  if due_ms ~= '' then call('SPUBLISH', root .. 'cron', due_ms) end
-end
-local function run_read(member)
-  local kind, core, index, created_ms, flags = string.match(member, '^(%a),(%w+),(%d+),(%d+),(%S+)$')
-  return { kind = kind, core = core, index = tonumber(index), created_ms = tonumber(created_ms), flags = flags }
-end
 local key = root .. 'schedules'
 if call('EXISTS', key) == 0 then return { now_ms, 0, 0, {} } end
 local cores = call('ZRANGEBYSCORE', key, '-inf', now_ms, 'LIMIT', 0, most)
@@ -17793,7 +13398,7 @@ end
 local first = #cores > 0 and call('ZSCORE', key, cores[1]) or '0'
 local following = call('ZRANGE', key, #cores, #cores, 'WITHSCORES')
 return { now_ms, tonumber(following[2] or '0'), tonumber(first), rows }`,
-  map: [[1,"lua/schedule/due.lua",1],[2,"lua/schedule/due.lua",4],[5,"lua/lib/root.lua",2],[7,"lua/lib/root.lua",8],[8,"lua/lib/schedule.lua",17],[15,"lua/lib/schedule.lua",25],[16,"lua/lib/schedule.lua",27],[17,"lua/lib/schedule.lua",30],[20,"lua/lib/schedule.lua",34],[24,"lua/schedule/due.lua",11]],
+  map: [[1,"lua/schedule/due.lua",1],[2,"lua/schedule/due.lua",4],[5,"lua/lib/root.lua",2],[7,"lua/lib/root.lua",8],[8,"lua/schedule/due.lua",11]],
 });
 
 /** Decides one tick of a schedule: makes its run, or says why there is none, and moves on to the next tick. Once, whoever See lua/schedule/fire.lua. */
@@ -17840,20 +13445,8 @@ local function batch_load(core)
   batches_loaded[#batches_loaded + 1] = b
   return b
 end
-local function batch_visible(core, account)
-  local b = batch_load(core)
-  if not b or b.a ~= account or b.s == 'tray' or b.s == 'notes' or b.s == 'deleted' then return nil end
-  return b
-end
-local function batch_live(b) return b.s == 'pending' or b.s == 'processing' or b.s == 'tray' or b.s == 'notes' end
-local function batch_waiting(b) return b.n - b.c - b.f - b.x - b.r end
 local ROUND_ATTEMPTS = 100
 local function attempts_first(b) return b.k * ROUND_ATTEMPTS end
-local function round_entry_stale(b, entry) return math.floor(entry.attempts / ROUND_ATTEMPTS) ~= b.k end
-local function task_waits(b, i, byte)
-  if byte == 'q' or byte == 'r' then return true end
-  return (byte == 'f' or byte == 'e') and b.o_from ~= nil and i >= b.o_from and i <= b.o_to
-end
 local function segment_bounds(b, i)
   local g = b.g
   if not g then return 0, b.n - 1 end
@@ -17871,29 +13464,6 @@ local function segment_last(b)
   if not b.g then return 0 end
   return struct.unpack('>I4', b.g, #b.g - 3)
 end
-local function batch_end(b, now, keep_ms)
-  b.dirty = true
-  if b.n > b.c + b.f + b.x or b.s == 'notes' then return false end
-  if b.s == 'tray' then
-    b.deadline = math.max(now, b.t + 1000) + keep_ms
-    return true
-  end
-  if b.z or (b.h and batch_live(b)) then return false end
-  if b.s == 'pending' or b.s == 'processing' then
-    b.s = b.f > 0 and 'failed' or b.c > 0 and 'completed' or 'cancelled'
-  end
-  b.z = now
-  b.ended = true
-  b.deadline = now + keep_ms
-  return true
-end
-local function batch_stop(b, status, now, keep_ms)
-  local waiting = batch_waiting(b)
-  if status == 'expired' then b.f = b.f + waiting else b.x = b.x + waiting end
-  b.s = status
-  b.deadline = '' -- leaves the deadlines until its last running task has finished
-  batch_end(b, now, keep_ms)
-end
 local function list_key(b, status)
   return root .. 'a:' .. b.a .. ':b' .. (status and ':' .. status or '')
 end
@@ -17901,11 +13471,6 @@ local function label_keys(account, labels)
   local list = {}
   for hash in string.gmatch(labels, '%w%w%w%w%w%w%w%w%w%w') do list[#list + 1] = root .. 'a:' .. account .. ':l:' .. hash end
   return list
-end
-local function batch_ended(b, from, tasks, byte)
-  if not b.W or byte == 'r' then return end
-  b.told = b.told or {}
-  b.told[#b.told + 1] = byte .. from .. '+' .. tasks
 end
 local function batch_tell(b, now)
   local till, tasks_till, number = string.match(b.W, '^(%d+) (%d+) (%d+)$')
@@ -17934,22 +13499,6 @@ local function batch_save(now)
   end
 end
 local rings, rings_by_key = {}, {}
-local function ring_read(key, window)
-  if rings_by_key[key] then return rings_by_key[key] end
-  local items = call('LRANGE', key, 0, window - 1)
-  local ring = { key = key, items = items, read = #items, head = 1, whole = #items < window or call('LLEN', key) == #items }
-  rings[#rings + 1] = ring
-  rings_by_key[key] = ring
-  return ring
-end
-local function ring_take(ring)
-  local item = ring.items[ring.head]
-  if item == nil or (ring.head > ring.read and not ring.whole) then return nil end
-  ring.head = ring.head + 1
-  return item
-end
-local function ring_put(ring, item) ring.items[#ring.items + 1] = item end
-local function ring_left(ring) return #ring.items - ring.head + 1 end
 local function ring_came_round(ring)
   if not ring.whole or #ring.items ~= 2 * ring.read or ring.head ~= ring.read + 1 then return false end
   for i = 1, ring.read do
@@ -17960,20 +13509,6 @@ end
 local function ring_taken(key)
   local ring = rings_by_key[key]
   return ring and not ring_came_round(ring) and math.min(ring.head - 1, ring.read) or 0
-end
-local function rings_put()
-  for _, ring in ipairs(rings) do
-    local from = ring_came_round(ring) and #ring.items + 1 or math.max(ring.head, ring.read + 1)
-    for i = from, #ring.items, 1000 do
-      call('RPUSH', ring.key, unpack(ring.items, i, math.min(i + 999, #ring.items)))
-    end
-  end
-end
-local function rings_trim()
-  for _, ring in ipairs(rings) do
-    local taken = ring_taken(ring.key)
-    if taken > 0 then call('LTRIM', ring.key, taken, -1) end
-  end
 end
 local plans, plans_made = {}, {}
 local depth = { f = 0, r = 0, n = 0 }
@@ -18011,24 +13546,6 @@ end
 local function entry_of(core, from, to, attempts, recoveries, timeout_s, due_ms, limit)
   return string.format('%s,%d,%d,%d,%d,%d,%d%s', core, from, to, attempts, recoveries, timeout_s, due_ms, limit or '')
 end
-local function entry_read(entry)
-  local core, from, to, attempts, recoveries, timeout_s, due_ms, limit =
-    string.match(entry, '^(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%d+)(.*)$')
-  return { core = core, from = tonumber(from), to = tonumber(to), attempts = tonumber(attempts),
-    recoveries = tonumber(recoveries), timeout_s = tonumber(timeout_s), due_ms = tonumber(due_ms), limit = limit }
-end
-local function member_of(core, from, to, attempt, recoveries, timeout_s, flow, limit)
-  return string.format('%s,%d,%d,%d,%d,%d,%s%s', core, from, to, attempt, recoveries, timeout_s, flow, limit)
-end
-local function member_read(member)
-  local core, from, to, attempt, recoveries, timeout_s, flow, limit =
-    string.match(member, '^(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%a:%w+:[%w*]+)(.*)$')
-  if not core then return nil end
-  return { core = core, from = tonumber(from), to = tonumber(to), attempt = tonumber(attempt), recoveries = tonumber(recoveries),
-    timeout_s = tonumber(timeout_s), flow = flow, limit = limit }
-end
-local function member_byte(ref) return ref.from == ref.to and '[pP]' or 'p' end
-local function flow_as(cls, flow) return string.byte(flow) == 110 and flow or cls .. string.sub(flow, 2) end
 local delays = {}
 local delayed_before = nil
 local function delayed_push(due_ms, flow, entry)
@@ -18101,16 +13618,6 @@ local function outbox_hand(now, lane, text)
   local seq = outbox_send(now, partition_of(lane), 'queue', lane .. ' ' .. text)
   away_set(away_field(lane, text), seq .. ' ' .. text, now)
 end
-local function outbox_back(now, lane, place, granted_ms, text)
-  local seq = outbox_send(now, partition_of(lane), 'back', lane .. ' ' .. place .. ' ' .. granted_ms .. ' ' .. text)
-  away_set(away_field(lane, text), seq .. ' ' .. text, now)
-end
-local function away_get(field)
-  local plan = away_plans[field]
-  if plan then return plan.value or nil end
-  return call('HGET', root .. 'away', field) or nil
-end
-local function away_forget(field) away_set(field, false, nil) end
 local function outbox_write()
   local gone, set, since = {}, {}, {}
   for _, plan in ipairs(away_plans_made) do
@@ -18140,29 +13647,15 @@ local function outbox_write()
   call('HSET', meta, 'seq', whole(outbox_last))
   return 1
 end
-local SLICE_MAX = 50
-local function outbox_slices()
-  local slices = {}
-  for _, plan in ipairs(outbox_plans_made) do
-    local messages = call('ZRANGE', outbox_key(plan.destination), 0, SLICE_MAX)
-    if #messages <= SLICE_MAX then slices[#slices + 1] = { tonumber(plan.destination), messages } end
-  end
-  return slices
-end
 local function outbox_bell()
   if #outbox_plans_made > 0 then call('SPUBLISH', root .. 'bell', 'o') end
 end
-local LANES_MAX = 1000
 local function limit_read(limit)
   local lane, kind, cost, first_ms, valid_ms, rest = string.match(limit, '^;(%w+),(%a!?),(%d+),(%d+),(%d+)(.*)$')
   local place, granted_ms, life_ms = string.match(rest, '^,(%d+),(%d+),(%d+)$')
   return { lane = lane, kind = string.sub(kind, 1, 1), cost = tonumber(cost), place = place, granted_ms = granted_ms,
     life_ms = tonumber(life_ms),
     waiting = string.format(';%s,%s,%s,%s,%s', lane, string.sub(kind, 1, 1), cost, first_ms, valid_ms) }
-end
-local function limited_states(b, entry, to)
-  if not b or not batch_live(b) or round_entry_stale(b, entry) then return '' end
-  return call('GETRANGE', b.key .. ':s', entry.from, to or entry.to)
 end
 local function limited_hand(b, now, flow, entry)
   local from = entry.from
@@ -18187,44 +13680,6 @@ local function run_enqueue(b, now, flow, from, to, timeout_s, due_ms, limit, rea
   limited_enqueue(b, now, due_ms, flow, { core = b.core, from = from, to = to, attempts = attempts, recoveries = 0, timeout_s = timeout_s,
     due_ms = at_ms, limit = string.format(';%s,%s,%s,%.0f,%s', lane, kind, cost, at_ms, valid_ms) })
 end
-local function limited_unused(now, limit, core, from, to)
-  local tasks = to - from + 1
-  outbox_send(now, partition_of(limit.lane), 'unused',
-    string.format('%s %s %.0f %.0f %s %.0f %.0f', limit.lane, limit.granted_ms, tasks, tasks * limit.cost, core, from, to))
-end
-local function limited_free(now, limit, core, from, to)
-  if limit.kind == 'c' then
-    outbox_send(now, partition_of(limit.lane), 'free', string.format('%s %s %.0f %.0f', limit.lane, core, from, to))
-  end
-end
-local function limited_back(now, flow, entry, from, to, limit)
-  outbox_back(now, limit.lane, limit.place, limit.granted_ms,
-    flow .. '|' .. entry_of(entry.core, from, to, entry.attempts, entry.recoveries, entry.timeout_s, entry.due_ms, limit.waiting))
-end
-local function limited_return(now, flow, entry)
-  local limit = limit_read(entry.limit)
-  local states = limited_states(batch_load(entry.core), entry)
-  local at = entry.from
-  for first, after in string.gmatch(states, '()[qr]+()') do
-    local from, to = entry.from + first - 1, entry.from + after - 2
-    if from > at then limited_unused(now, limit, entry.core, at, from - 1) end
-    limited_back(now, flow, entry, from, to, limit)
-    at = to + 1
-  end
-  if at <= entry.to then limited_unused(now, limit, entry.core, at, entry.to) end
-end
-local function limited_drop(b, now)
-  local told = {}
-  for i, lanes in ipairs(call('HVALS', b.key .. ':lanes')) do
-    if i > LANES_MAX then break end -- what is left turns out to be gone when it is granted
-    for lane in string.gmatch(lanes, '(%w+),%a,%d+') do
-      if not told[lane] then
-        told[lane] = true
-        outbox_send(now, partition_of(lane), 'drop', lane .. ' ' .. b.core)
-      end
-    end
-  end
-end
 local function lanes_read(b, parts, at, first)
   local list = {}
   for k = 0, tonumber(parts[at]) - 1 do
@@ -18239,28 +13694,6 @@ local function lanes_read(b, parts, at, first)
 end
 local function lanes_write(b, list)
   for i = 1, #list, 1000 do call('HSET', b.key .. ':lanes', unpack(list, i, math.min(i + 999, #list))) end
-end
-local function lane_of_name(b, name, index)
-  local lane, kind
-  for core, letter, first in string.gmatch(call('HGET', b.key .. ':lanes', name) or '', '(%w+),(%a),(%d+)') do
-    if tonumber(first) <= index then lane, kind = core, letter end
-  end
-  return lane, kind
-end
-local OPERATION_WINDOW_MS = 10000
-local function operation_key(now, back)
-  return root .. 'ops:' .. string.format('%.0f', math.floor(now / OPERATION_WINDOW_MS) - back)
-end
-local function operation_before(op, now)
-  local text = call('HGET', operation_key(now, 0), op) or call('HGET', operation_key(now, 1), op)
-  if not text then return nil end
-  local core, first, at_ms = string.match(text, '^(%w+) (%d+) (%d+)$')
-  return { core = core, first = tonumber(first), at_ms = tonumber(at_ms) }
-end
-local function operation_write(op, core, first, now)
-  local key = operation_key(now, 0)
-  call('HSET', key, op, string.format('%s %.0f %.0f', core, first, now))
-  call('PEXPIRE', key, 2 * OPERATION_WINDOW_MS, 'NX')
 end
 local SEGMENT_TASKS, SEGMENT_BYTES, PAGE_TASKS = 1000, 1048576, 16
 local page_writes = {}
@@ -18299,34 +13732,6 @@ local function append_records(b, parts, at, count)
   end
   if page then writes[#writes + 1] = field; writes[#writes + 1] = table.concat(text) end
 end
-local function pages_cut(records, place)
-  local pages, from, at = {}, 1, 1
-  while at <= #records do
-    at = at + 4 + struct.unpack('>I4', records, at)
-    place = place + 1
-    if place == PAGE_TASKS or at > #records then
-      pages[#pages + 1] = string.sub(records, from, at - 1)
-      from, place = at, 0
-    end
-  end
-  return pages
-end
-local function append_pages(b, parts, at, count, place)
-  local base = segment_last(b)
-  local begun = (b.n - base) % PAGE_TASKS
-  if begun ~= place then
-    parts = pages_cut(table.concat(parts, '', at, at + count - 1), begun)
-    at, count = 1, #parts
-  end
-  local key, first = b.key .. ':' .. base, math.floor((b.n - base) / PAGE_TASKS)
-  local writes = { key }
-  page_writes[#page_writes + 1] = writes
-  for k = 0, count - 1 do
-    local field = string.format('%.0f', first + k)
-    writes[#writes + 1] = field
-    writes[#writes + 1] = k == 0 and begun > 0 and call('HGET', key, field) .. parts[at] or parts[at + k]
-  end
-end
 local maps = {}
 local function map_run(b, from, to, rest)
   while from <= to do
@@ -18364,11 +13769,7 @@ local function schedule_load(core, account)
   return { core = core, key = key, doc = key .. ':doc', runs = key .. ':runs', a = v[1], s = v[2], v = v[3], k = v[4], y = v[5], g = v[6],
     limited = v[7] == '1', l = v[8] }
 end
-local function schedule_list(account, status) return root .. 'a:' .. account .. ':sched' .. (status and ':' .. status or '') end
 local function schedule_segment(s, number, base) return s.key .. ':' .. number .. ':' .. base end
-local function ring_cron(due_ms)
-  if due_ms ~= '' then call('SPUBLISH', root .. 'cron', due_ms) end
-end
 local function run_read(member)
   local kind, core, index, created_ms, flags = string.match(member, '^(%a),(%w+),(%d+),(%d+),(%S+)$')
   return { kind = kind, core = core, index = tonumber(index), created_ms = tonumber(created_ms), flags = flags }
@@ -18513,7 +13914,7 @@ call('HSET', s.key, 'k', next_tick)
 if latest[2] and tonumber(latest[2]) > tonumber(s.l or '0') then call('HSET', s.key, 'l', string.format('%.0f', tonumber(latest[2]))) end
 if next_due == '' then call('ZREM', root .. 'schedules', core) else call('ZADD', root .. 'schedules', next_due, core) end
 return { outcome, outcome == 'made' and run.tasks or 0 }`,
-  map: [[1,"lua/schedule/fire.lua",1],[2,"lua/schedule/fire.lua",8],[3,"lua/schedule/fire.lua",18],[4,"lua/schedule/fire.lua",17],[5,"lua/schedule/fire.lua",16],[6,"lua/schedule/fire.lua",15],[7,"lua/schedule/fire.lua",14],[8,"lua/schedule/fire.lua",13],[9,"lua/schedule/fire.lua",12],[10,"lua/schedule/fire.lua",11],[11,"lua/schedule/fire.lua",10],[12,"lua/schedule/fire.lua",9],[13,"lua/schedule/fire.lua",19],[14,"lua/lib/root.lua",2],[16,"lua/lib/root.lua",8],[17,"lua/lib/batch.lua",12],[18,"lua/lib/batch.lua",14],[39,"lua/lib/batch.lua",37],[44,"lua/lib/batch.lua",43],[45,"lua/lib/batch.lua",45],[46,"lua/lib/batch.lua",49],[47,"lua/lib/batch.lua",51],[48,"lua/lib/batch.lua",53],[49,"lua/lib/batch.lua",56],[53,"lua/lib/batch.lua",62],[65,"lua/lib/batch.lua",75],[66,"lua/lib/batch.lua",77],[70,"lua/lib/batch.lua",83],[86,"lua/lib/batch.lua",101],[93,"lua/lib/batch.lua",109],[96,"lua/lib/batch.lua",114],[101,"lua/lib/batch.lua",121],[106,"lua/lib/batch.lua",129],[114,"lua/lib/batch.lua",138],[132,"lua/lib/ring.lua",4],[133,"lua/lib/ring.lua",6],[141,"lua/lib/ring.lua",16],[147,"lua/lib/ring.lua",23],[148,"lua/lib/ring.lua",25],[149,"lua/lib/ring.lua",28],[156,"lua/lib/ring.lua",37],[160,"lua/lib/ring.lua",43],[168,"lua/lib/ring.lua",52],[174,"lua/lib/ready.lua",9],[175,"lua/lib/ready.lua",11],[176,"lua/lib/ready.lua",14],[190,"lua/lib/ready.lua",29],[195,"lua/lib/ready.lua",35],[207,"lua/lib/ready.lua",48],[210,"lua/lib/ready.lua",52],[216,"lua/lib/ready.lua",63],[219,"lua/lib/ready.lua",67],[226,"lua/lib/ready.lua",76],[227,"lua/lib/ready.lua",79],[228,"lua/lib/delayed.lua",3],[229,"lua/lib/delayed.lua",5],[230,"lua/lib/delayed.lua",7],[234,"lua/lib/delayed.lua",13],[237,"lua/lib/delayed.lua",17],[244,"lua/lib/delayed.lua",26],[251,"lua/lib/delayed.lua",37],[258,"lua/lib/outbox.lua",15],[262,"lua/lib/outbox.lua",20],[263,"lua/lib/outbox.lua",22],[264,"lua/lib/outbox.lua",24],[265,"lua/lib/outbox.lua",27],[266,"lua/lib/outbox.lua",29],[270,"lua/lib/outbox.lua",35],[282,"lua/lib/outbox.lua",49],[286,"lua/lib/outbox.lua",54],[296,"lua/lib/outbox.lua",66],[300,"lua/lib/outbox.lua",72],[304,"lua/lib/outbox.lua",78],[309,"lua/lib/outbox.lua",85],[310,"lua/lib/outbox.lua",88],[339,"lua/lib/outbox.lua",120],[348,"lua/lib/outbox.lua",131],[351,"lua/lib/limited.lua",12],[352,"lua/lib/limited.lua",14],[359,"lua/lib/limited.lua",23],[363,"lua/lib/limited.lua",29],[374,"lua/lib/limited.lua",42],[378,"lua/lib/limited.lua",48],[386,"lua/lib/limited.lua",58],[391,"lua/lib/limited.lua",65],[396,"lua/lib/limited.lua",72],[400,"lua/lib/limited.lua",78],[412,"lua/lib/limited.lua",92],[424,"lua/lib/limited.lua",107],[436,"lua/lib/limited.lua",120],[439,"lua/lib/limited.lua",125],[446,"lua/lib/operation.lua",4],[447,"lua/lib/operation.lua",6],[450,"lua/lib/operation.lua",11],[456,"lua/lib/operation.lua",18],[461,"lua/lib/append.lua",6],[463,"lua/lib/append.lua",9],[469,"lua/lib/append.lua",17],[498,"lua/lib/append.lua",48],[510,"lua/lib/append.lua",63],[526,"lua/lib/append.lua",81],[527,"lua/lib/append.lua",83],[537,"lua/lib/append.lua",96],[547,"lua/lib/append.lua",107],[556,"lua/lib/schedule.lua",17],[563,"lua/lib/schedule.lua",25],[564,"lua/lib/schedule.lua",27],[565,"lua/lib/schedule.lua",30],[568,"lua/lib/schedule.lua",34],[572,"lua/lib/run.lua",7],[574,"lua/lib/run.lua",10],[575,"lua/lib/run.lua",12],[592,"lua/lib/run.lua",31],[610,"lua/lib/run.lua",50],[617,"lua/lib/run.lua",59],[626,"lua/lib/run.lua",69],[634,"lua/lib/run.lua",78],[645,"lua/lib/run.lua",90],[667,"lua/lib/run.lua",113],[679,"lua/schedule/fire.lua",24],[681,"lua/schedule/fire.lua",27],[692,"lua/schedule/fire.lua",39],[702,"lua/schedule/fire.lua",50]],
+  map: [[1,"lua/schedule/fire.lua",1],[2,"lua/schedule/fire.lua",8],[3,"lua/schedule/fire.lua",18],[4,"lua/schedule/fire.lua",17],[5,"lua/schedule/fire.lua",16],[6,"lua/schedule/fire.lua",15],[7,"lua/schedule/fire.lua",14],[8,"lua/schedule/fire.lua",13],[9,"lua/schedule/fire.lua",12],[10,"lua/schedule/fire.lua",11],[11,"lua/schedule/fire.lua",10],[12,"lua/schedule/fire.lua",9],[13,"lua/schedule/fire.lua",19],[14,"lua/lib/root.lua",2],[16,"lua/lib/root.lua",8],[17,"lua/lib/batch.lua",12],[18,"lua/lib/batch.lua",14],[39,"lua/lib/batch.lua",49],[40,"lua/lib/batch.lua",51],[41,"lua/lib/batch.lua",62],[53,"lua/lib/batch.lua",75],[54,"lua/lib/batch.lua",77],[58,"lua/lib/batch.lua",109],[61,"lua/lib/batch.lua",114],[66,"lua/lib/batch.lua",129],[74,"lua/lib/batch.lua",138],[92,"lua/lib/ring.lua",4],[93,"lua/lib/ring.lua",28],[100,"lua/lib/ring.lua",37],[104,"lua/lib/ready.lua",9],[105,"lua/lib/ready.lua",11],[106,"lua/lib/ready.lua",14],[120,"lua/lib/ready.lua",29],[125,"lua/lib/ready.lua",35],[137,"lua/lib/ready.lua",48],[140,"lua/lib/delayed.lua",3],[141,"lua/lib/delayed.lua",5],[142,"lua/lib/delayed.lua",7],[146,"lua/lib/delayed.lua",13],[149,"lua/lib/delayed.lua",17],[156,"lua/lib/delayed.lua",26],[163,"lua/lib/delayed.lua",37],[170,"lua/lib/outbox.lua",15],[174,"lua/lib/outbox.lua",20],[175,"lua/lib/outbox.lua",22],[176,"lua/lib/outbox.lua",24],[177,"lua/lib/outbox.lua",27],[178,"lua/lib/outbox.lua",29],[182,"lua/lib/outbox.lua",35],[194,"lua/lib/outbox.lua",49],[198,"lua/lib/outbox.lua",54],[208,"lua/lib/outbox.lua",66],[212,"lua/lib/outbox.lua",88],[241,"lua/lib/outbox.lua",131],[244,"lua/lib/limited.lua",14],[251,"lua/lib/limited.lua",29],[262,"lua/lib/limited.lua",42],[266,"lua/lib/limited.lua",48],[274,"lua/lib/limited.lua",107],[286,"lua/lib/limited.lua",120],[289,"lua/lib/append.lua",6],[291,"lua/lib/append.lua",9],[297,"lua/lib/append.lua",17],[326,"lua/lib/append.lua",81],[327,"lua/lib/append.lua",83],[337,"lua/lib/append.lua",96],[347,"lua/lib/append.lua",107],[356,"lua/lib/schedule.lua",17],[363,"lua/lib/schedule.lua",27],[364,"lua/lib/schedule.lua",34],[368,"lua/lib/run.lua",7],[370,"lua/lib/run.lua",10],[371,"lua/lib/run.lua",12],[388,"lua/lib/run.lua",31],[406,"lua/lib/run.lua",50],[413,"lua/lib/run.lua",59],[422,"lua/lib/run.lua",69],[430,"lua/lib/run.lua",78],[441,"lua/lib/run.lua",90],[463,"lua/lib/run.lua",113],[475,"lua/schedule/fire.lua",24],[477,"lua/schedule/fire.lua",27],[488,"lua/schedule/fire.lua",39],[498,"lua/schedule/fire.lua",50]],
 });
 
 /** For how long the tick that waits longest in a partition should have been decided: 0 while tickers keep up. See lua/schedule/look.lua. */
@@ -18564,10 +13965,6 @@ local function schedule_list(account, status) return root .. 'a:' .. account .. 
 local function schedule_segment(s, number, base) return s.key .. ':' .. number .. ':' .. base end
 local function ring_cron(due_ms)
   if due_ms ~= '' then call('SPUBLISH', root .. 'cron', due_ms) end
-end
-local function run_read(member)
-  local kind, core, index, created_ms, flags = string.match(member, '^(%a),(%w+),(%d+),(%d+),(%S+)$')
-  return { kind = kind, core = core, index = tonumber(index), created_ms = tonumber(created_ms), flags = flags }
 end
 local incoming = nil
 local function template_plan(s, number, list)
@@ -18629,7 +14026,7 @@ if tick ~= 'keep' then
   ring_cron(due)
 end
 return 'patched'`,
-  map: [[1,"lua/schedule/patch.lua",1],[2,"lua/schedule/patch.lua",4],[3,"lua/schedule/patch.lua",12],[4,"lua/schedule/patch.lua",11],[5,"lua/schedule/patch.lua",10],[6,"lua/schedule/patch.lua",9],[7,"lua/schedule/patch.lua",8],[8,"lua/schedule/patch.lua",7],[9,"lua/schedule/patch.lua",6],[10,"lua/schedule/patch.lua",5],[11,"lua/schedule/patch.lua",13],[12,"lua/lib/root.lua",2],[14,"lua/lib/root.lua",8],[15,"lua/lib/schedule.lua",17],[22,"lua/lib/schedule.lua",25],[23,"lua/lib/schedule.lua",27],[24,"lua/lib/schedule.lua",30],[27,"lua/lib/schedule.lua",34],[31,"lua/lib/template.lua",3],[32,"lua/lib/template.lua",7],[46,"lua/lib/template.lua",22],[62,"lua/lib/template.lua",40],[67,"lua/schedule/patch.lua",19],[72,"lua/schedule/patch.lua",25]],
+  map: [[1,"lua/schedule/patch.lua",1],[2,"lua/schedule/patch.lua",4],[3,"lua/schedule/patch.lua",12],[4,"lua/schedule/patch.lua",11],[5,"lua/schedule/patch.lua",10],[6,"lua/schedule/patch.lua",9],[7,"lua/schedule/patch.lua",8],[8,"lua/schedule/patch.lua",7],[9,"lua/schedule/patch.lua",6],[10,"lua/schedule/patch.lua",5],[11,"lua/schedule/patch.lua",13],[12,"lua/lib/root.lua",2],[14,"lua/lib/root.lua",8],[15,"lua/lib/schedule.lua",17],[22,"lua/lib/schedule.lua",25],[23,"lua/lib/schedule.lua",27],[24,"lua/lib/schedule.lua",30],[27,"lua/lib/template.lua",3],[28,"lua/lib/template.lua",7],[42,"lua/lib/template.lua",22],[58,"lua/lib/template.lua",40],[63,"lua/schedule/patch.lua",19],[68,"lua/schedule/patch.lua",25]],
 });
 
 /** Reads a schedule for its owner, and which of its runs have come. See lua/schedule/read.lua. */
@@ -18646,29 +14043,13 @@ local now_ms = tonumber(ARGV[3]) or (function() local t = redis.call('TIME') ret
 local root = string.sub(meta, 1, -2)
 local call = redis.call
 call('EXISTS', meta, root .. '?')
-local function schedule_load(core, account)
-  local key = root .. 'sched:' .. core
-  local v = call('HMGET', key, 'a', 's', 'v', 'k', 'y', 'g', 'lim', 'l')
-  if not v[1] or (account and v[1] ~= account) then return nil end
-  return { core = core, key = key, doc = key .. ':doc', runs = key .. ':runs', a = v[1], s = v[2], v = v[3], k = v[4], y = v[5], g = v[6],
-    limited = v[7] == '1', l = v[8] }
-end
-local function schedule_list(account, status) return root .. 'a:' .. account .. ':sched' .. (status and ':' .. status or '') end
-local function schedule_segment(s, number, base) return s.key .. ':' .. number .. ':' .. base end
-local function ring_cron(due_ms)
-  if due_ms ~= '' then call('SPUBLISH', root .. 'cron', due_ms) end
-end
-local function run_read(member)
-  local kind, core, index, created_ms, flags = string.match(member, '^(%a),(%w+),(%d+),(%d+),(%S+)$')
-  return { kind = kind, core = core, index = tonumber(index), created_ms = tonumber(created_ms), flags = flags }
-end
 local key = root .. 'sched:' .. core
 local fields = call('HMGET', key, 'a', 's', 'v', 't', 'u', 'k', 'n', 'l', 'f', 'z', 'w', 'b', 'e', 'y', 'g')
 if fields[1] ~= account then return { 0, 0, 0, {}, {} } end
 local ahead = call('ZCOUNT', key .. ':runs', '(' .. string.format('%.0f', now_ms), '+inf')
 local latest = call('ZREVRANGEBYSCORE', key .. ':runs', now_ms, '-inf', 'WITHSCORES', 'LIMIT', 0, 1)
 return { 1, ahead, math.max(tonumber(latest[2] or '0'), tonumber(fields[8] or '0')), fields, call('HMGET', key .. ':doc', 'd', 'm') }`,
-  map: [[1,"lua/schedule/read.lua",1],[2,"lua/schedule/read.lua",4],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/schedule.lua",17],[16,"lua/lib/schedule.lua",25],[17,"lua/lib/schedule.lua",27],[18,"lua/lib/schedule.lua",30],[21,"lua/lib/schedule.lua",34],[25,"lua/schedule/read.lua",12]],
+  map: [[1,"lua/schedule/read.lua",1],[2,"lua/schedule/read.lua",4],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/schedule/read.lua",12]],
 });
 
 /** A slice of a schedule's runs, the newest first, with how their tasks stand. See lua/schedule/runs.lua. */
@@ -18686,18 +14067,6 @@ local most = tonumber(ARGV[4])
 local root = string.sub(meta, 1, -2)
 local call = redis.call
 call('EXISTS', meta, root .. '?')
-local function schedule_load(core, account)
-  local key = root .. 'sched:' .. core
-  local v = call('HMGET', key, 'a', 's', 'v', 'k', 'y', 'g', 'lim', 'l')
-  if not v[1] or (account and v[1] ~= account) then return nil end
-  return { core = core, key = key, doc = key .. ':doc', runs = key .. ':runs', a = v[1], s = v[2], v = v[3], k = v[4], y = v[5], g = v[6],
-    limited = v[7] == '1', l = v[8] }
-end
-local function schedule_list(account, status) return root .. 'a:' .. account .. ':sched' .. (status and ':' .. status or '') end
-local function schedule_segment(s, number, base) return s.key .. ':' .. number .. ':' .. base end
-local function ring_cron(due_ms)
-  if due_ms ~= '' then call('SPUBLISH', root .. 'cron', due_ms) end
-end
 local function run_read(member)
   local kind, core, index, created_ms, flags = string.match(member, '^(%a),(%w+),(%d+),(%d+),(%S+)$')
   return { kind = kind, core = core, index = tonumber(index), created_ms = tonumber(created_ms), flags = flags }
@@ -18720,7 +14089,7 @@ for _, member in ipairs(members) do
   end
 end
 return { #members, rows }`,
-  map: [[1,"lua/schedule/runs.lua",1],[2,"lua/schedule/runs.lua",4],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/schedule.lua",17],[17,"lua/lib/schedule.lua",25],[18,"lua/lib/schedule.lua",27],[19,"lua/lib/schedule.lua",30],[22,"lua/lib/schedule.lua",34],[26,"lua/schedule/runs.lua",13]],
+  map: [[1,"lua/schedule/runs.lua",1],[2,"lua/schedule/runs.lua",4],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/schedule.lua",34],[14,"lua/schedule/runs.lua",13]],
 });
 
 /** Copies a segment of a template for a run that is about to be made, under a name that expires. See lua/schedule/stage.lua. */
@@ -18739,28 +14108,13 @@ local ttl_ms = tonumber(ARGV[5])
 local root = string.sub(meta, 1, -2)
 local call = redis.call
 call('EXISTS', meta, root .. '?')
-local function schedule_load(core, account)
-  local key = root .. 'sched:' .. core
-  local v = call('HMGET', key, 'a', 's', 'v', 'k', 'y', 'g', 'lim', 'l')
-  if not v[1] or (account and v[1] ~= account) then return nil end
-  return { core = core, key = key, doc = key .. ':doc', runs = key .. ':runs', a = v[1], s = v[2], v = v[3], k = v[4], y = v[5], g = v[6],
-    limited = v[7] == '1', l = v[8] }
-end
-local function schedule_list(account, status) return root .. 'a:' .. account .. ':sched' .. (status and ':' .. status or '') end
 local function schedule_segment(s, number, base) return s.key .. ':' .. number .. ':' .. base end
-local function ring_cron(due_ms)
-  if due_ms ~= '' then call('SPUBLISH', root .. 'cron', due_ms) end
-end
-local function run_read(member)
-  local kind, core, index, created_ms, flags = string.match(member, '^(%a),(%w+),(%d+),(%d+),(%S+)$')
-  return { kind = kind, core = core, index = tonumber(index), created_ms = tonumber(created_ms), flags = flags }
-end
 local from = schedule_segment({ key = root .. 'sched:' .. core }, template, base)
 local to = root .. 'b:' .. batch .. ':+new:' .. base
 if call('COPY', from, to, 'REPLACE') == 0 then return 0 end
 call('PEXPIRE', to, ttl_ms)
 return 1`,
-  map: [[1,"lua/schedule/stage.lua",1],[2,"lua/schedule/stage.lua",5],[8,"lua/lib/root.lua",2],[10,"lua/lib/root.lua",8],[11,"lua/lib/schedule.lua",17],[18,"lua/lib/schedule.lua",25],[19,"lua/lib/schedule.lua",27],[20,"lua/lib/schedule.lua",30],[23,"lua/lib/schedule.lua",34],[27,"lua/schedule/stage.lua",15]],
+  map: [[1,"lua/schedule/stage.lua",1],[2,"lua/schedule/stage.lua",5],[8,"lua/lib/root.lua",2],[10,"lua/lib/root.lua",8],[11,"lua/lib/schedule.lua",27],[12,"lua/schedule/stage.lua",15]],
 });
 
 /** Makes one run of a schedule now, whatever its ticks do. A repeated call with the same operation answers as the first. See lua/schedule/trigger.lua. */
@@ -18808,20 +14162,8 @@ local function batch_load(core)
   batches_loaded[#batches_loaded + 1] = b
   return b
 end
-local function batch_visible(core, account)
-  local b = batch_load(core)
-  if not b or b.a ~= account or b.s == 'tray' or b.s == 'notes' or b.s == 'deleted' then return nil end
-  return b
-end
-local function batch_live(b) return b.s == 'pending' or b.s == 'processing' or b.s == 'tray' or b.s == 'notes' end
-local function batch_waiting(b) return b.n - b.c - b.f - b.x - b.r end
 local ROUND_ATTEMPTS = 100
 local function attempts_first(b) return b.k * ROUND_ATTEMPTS end
-local function round_entry_stale(b, entry) return math.floor(entry.attempts / ROUND_ATTEMPTS) ~= b.k end
-local function task_waits(b, i, byte)
-  if byte == 'q' or byte == 'r' then return true end
-  return (byte == 'f' or byte == 'e') and b.o_from ~= nil and i >= b.o_from and i <= b.o_to
-end
 local function segment_bounds(b, i)
   local g = b.g
   if not g then return 0, b.n - 1 end
@@ -18839,29 +14181,6 @@ local function segment_last(b)
   if not b.g then return 0 end
   return struct.unpack('>I4', b.g, #b.g - 3)
 end
-local function batch_end(b, now, keep_ms)
-  b.dirty = true
-  if b.n > b.c + b.f + b.x or b.s == 'notes' then return false end
-  if b.s == 'tray' then
-    b.deadline = math.max(now, b.t + 1000) + keep_ms
-    return true
-  end
-  if b.z or (b.h and batch_live(b)) then return false end
-  if b.s == 'pending' or b.s == 'processing' then
-    b.s = b.f > 0 and 'failed' or b.c > 0 and 'completed' or 'cancelled'
-  end
-  b.z = now
-  b.ended = true
-  b.deadline = now + keep_ms
-  return true
-end
-local function batch_stop(b, status, now, keep_ms)
-  local waiting = batch_waiting(b)
-  if status == 'expired' then b.f = b.f + waiting else b.x = b.x + waiting end
-  b.s = status
-  b.deadline = '' -- leaves the deadlines until its last running task has finished
-  batch_end(b, now, keep_ms)
-end
 local function list_key(b, status)
   return root .. 'a:' .. b.a .. ':b' .. (status and ':' .. status or '')
 end
@@ -18869,11 +14188,6 @@ local function label_keys(account, labels)
   local list = {}
   for hash in string.gmatch(labels, '%w%w%w%w%w%w%w%w%w%w') do list[#list + 1] = root .. 'a:' .. account .. ':l:' .. hash end
   return list
-end
-local function batch_ended(b, from, tasks, byte)
-  if not b.W or byte == 'r' then return end
-  b.told = b.told or {}
-  b.told[#b.told + 1] = byte .. from .. '+' .. tasks
 end
 local function batch_tell(b, now)
   local till, tasks_till, number = string.match(b.W, '^(%d+) (%d+) (%d+)$')
@@ -18902,22 +14216,6 @@ local function batch_save(now)
   end
 end
 local rings, rings_by_key = {}, {}
-local function ring_read(key, window)
-  if rings_by_key[key] then return rings_by_key[key] end
-  local items = call('LRANGE', key, 0, window - 1)
-  local ring = { key = key, items = items, read = #items, head = 1, whole = #items < window or call('LLEN', key) == #items }
-  rings[#rings + 1] = ring
-  rings_by_key[key] = ring
-  return ring
-end
-local function ring_take(ring)
-  local item = ring.items[ring.head]
-  if item == nil or (ring.head > ring.read and not ring.whole) then return nil end
-  ring.head = ring.head + 1
-  return item
-end
-local function ring_put(ring, item) ring.items[#ring.items + 1] = item end
-local function ring_left(ring) return #ring.items - ring.head + 1 end
 local function ring_came_round(ring)
   if not ring.whole or #ring.items ~= 2 * ring.read or ring.head ~= ring.read + 1 then return false end
   for i = 1, ring.read do
@@ -18928,20 +14226,6 @@ end
 local function ring_taken(key)
   local ring = rings_by_key[key]
   return ring and not ring_came_round(ring) and math.min(ring.head - 1, ring.read) or 0
-end
-local function rings_put()
-  for _, ring in ipairs(rings) do
-    local from = ring_came_round(ring) and #ring.items + 1 or math.max(ring.head, ring.read + 1)
-    for i = from, #ring.items, 1000 do
-      call('RPUSH', ring.key, unpack(ring.items, i, math.min(i + 999, #ring.items)))
-    end
-  end
-end
-local function rings_trim()
-  for _, ring in ipairs(rings) do
-    local taken = ring_taken(ring.key)
-    if taken > 0 then call('LTRIM', ring.key, taken, -1) end
-  end
 end
 local plans, plans_made = {}, {}
 local depth = { f = 0, r = 0, n = 0 }
@@ -18979,24 +14263,6 @@ end
 local function entry_of(core, from, to, attempts, recoveries, timeout_s, due_ms, limit)
   return string.format('%s,%d,%d,%d,%d,%d,%d%s', core, from, to, attempts, recoveries, timeout_s, due_ms, limit or '')
 end
-local function entry_read(entry)
-  local core, from, to, attempts, recoveries, timeout_s, due_ms, limit =
-    string.match(entry, '^(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%d+)(.*)$')
-  return { core = core, from = tonumber(from), to = tonumber(to), attempts = tonumber(attempts),
-    recoveries = tonumber(recoveries), timeout_s = tonumber(timeout_s), due_ms = tonumber(due_ms), limit = limit }
-end
-local function member_of(core, from, to, attempt, recoveries, timeout_s, flow, limit)
-  return string.format('%s,%d,%d,%d,%d,%d,%s%s', core, from, to, attempt, recoveries, timeout_s, flow, limit)
-end
-local function member_read(member)
-  local core, from, to, attempt, recoveries, timeout_s, flow, limit =
-    string.match(member, '^(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%a:%w+:[%w*]+)(.*)$')
-  if not core then return nil end
-  return { core = core, from = tonumber(from), to = tonumber(to), attempt = tonumber(attempt), recoveries = tonumber(recoveries),
-    timeout_s = tonumber(timeout_s), flow = flow, limit = limit }
-end
-local function member_byte(ref) return ref.from == ref.to and '[pP]' or 'p' end
-local function flow_as(cls, flow) return string.byte(flow) == 110 and flow or cls .. string.sub(flow, 2) end
 local delays = {}
 local delayed_before = nil
 local function delayed_push(due_ms, flow, entry)
@@ -19069,16 +14335,6 @@ local function outbox_hand(now, lane, text)
   local seq = outbox_send(now, partition_of(lane), 'queue', lane .. ' ' .. text)
   away_set(away_field(lane, text), seq .. ' ' .. text, now)
 end
-local function outbox_back(now, lane, place, granted_ms, text)
-  local seq = outbox_send(now, partition_of(lane), 'back', lane .. ' ' .. place .. ' ' .. granted_ms .. ' ' .. text)
-  away_set(away_field(lane, text), seq .. ' ' .. text, now)
-end
-local function away_get(field)
-  local plan = away_plans[field]
-  if plan then return plan.value or nil end
-  return call('HGET', root .. 'away', field) or nil
-end
-local function away_forget(field) away_set(field, false, nil) end
 local function outbox_write()
   local gone, set, since = {}, {}, {}
   for _, plan in ipairs(away_plans_made) do
@@ -19108,29 +14364,15 @@ local function outbox_write()
   call('HSET', meta, 'seq', whole(outbox_last))
   return 1
 end
-local SLICE_MAX = 50
-local function outbox_slices()
-  local slices = {}
-  for _, plan in ipairs(outbox_plans_made) do
-    local messages = call('ZRANGE', outbox_key(plan.destination), 0, SLICE_MAX)
-    if #messages <= SLICE_MAX then slices[#slices + 1] = { tonumber(plan.destination), messages } end
-  end
-  return slices
-end
 local function outbox_bell()
   if #outbox_plans_made > 0 then call('SPUBLISH', root .. 'bell', 'o') end
 end
-local LANES_MAX = 1000
 local function limit_read(limit)
   local lane, kind, cost, first_ms, valid_ms, rest = string.match(limit, '^;(%w+),(%a!?),(%d+),(%d+),(%d+)(.*)$')
   local place, granted_ms, life_ms = string.match(rest, '^,(%d+),(%d+),(%d+)$')
   return { lane = lane, kind = string.sub(kind, 1, 1), cost = tonumber(cost), place = place, granted_ms = granted_ms,
     life_ms = tonumber(life_ms),
     waiting = string.format(';%s,%s,%s,%s,%s', lane, string.sub(kind, 1, 1), cost, first_ms, valid_ms) }
-end
-local function limited_states(b, entry, to)
-  if not b or not batch_live(b) or round_entry_stale(b, entry) then return '' end
-  return call('GETRANGE', b.key .. ':s', entry.from, to or entry.to)
 end
 local function limited_hand(b, now, flow, entry)
   local from = entry.from
@@ -19155,44 +14397,6 @@ local function run_enqueue(b, now, flow, from, to, timeout_s, due_ms, limit, rea
   limited_enqueue(b, now, due_ms, flow, { core = b.core, from = from, to = to, attempts = attempts, recoveries = 0, timeout_s = timeout_s,
     due_ms = at_ms, limit = string.format(';%s,%s,%s,%.0f,%s', lane, kind, cost, at_ms, valid_ms) })
 end
-local function limited_unused(now, limit, core, from, to)
-  local tasks = to - from + 1
-  outbox_send(now, partition_of(limit.lane), 'unused',
-    string.format('%s %s %.0f %.0f %s %.0f %.0f', limit.lane, limit.granted_ms, tasks, tasks * limit.cost, core, from, to))
-end
-local function limited_free(now, limit, core, from, to)
-  if limit.kind == 'c' then
-    outbox_send(now, partition_of(limit.lane), 'free', string.format('%s %s %.0f %.0f', limit.lane, core, from, to))
-  end
-end
-local function limited_back(now, flow, entry, from, to, limit)
-  outbox_back(now, limit.lane, limit.place, limit.granted_ms,
-    flow .. '|' .. entry_of(entry.core, from, to, entry.attempts, entry.recoveries, entry.timeout_s, entry.due_ms, limit.waiting))
-end
-local function limited_return(now, flow, entry)
-  local limit = limit_read(entry.limit)
-  local states = limited_states(batch_load(entry.core), entry)
-  local at = entry.from
-  for first, after in string.gmatch(states, '()[qr]+()') do
-    local from, to = entry.from + first - 1, entry.from + after - 2
-    if from > at then limited_unused(now, limit, entry.core, at, from - 1) end
-    limited_back(now, flow, entry, from, to, limit)
-    at = to + 1
-  end
-  if at <= entry.to then limited_unused(now, limit, entry.core, at, entry.to) end
-end
-local function limited_drop(b, now)
-  local told = {}
-  for i, lanes in ipairs(call('HVALS', b.key .. ':lanes')) do
-    if i > LANES_MAX then break end -- what is left turns out to be gone when it is granted
-    for lane in string.gmatch(lanes, '(%w+),%a,%d+') do
-      if not told[lane] then
-        told[lane] = true
-        outbox_send(now, partition_of(lane), 'drop', lane .. ' ' .. b.core)
-      end
-    end
-  end
-end
 local function lanes_read(b, parts, at, first)
   local list = {}
   for k = 0, tonumber(parts[at]) - 1 do
@@ -19207,13 +14411,6 @@ local function lanes_read(b, parts, at, first)
 end
 local function lanes_write(b, list)
   for i = 1, #list, 1000 do call('HSET', b.key .. ':lanes', unpack(list, i, math.min(i + 999, #list))) end
-end
-local function lane_of_name(b, name, index)
-  local lane, kind
-  for core, letter, first in string.gmatch(call('HGET', b.key .. ':lanes', name) or '', '(%w+),(%a),(%d+)') do
-    if tonumber(first) <= index then lane, kind = core, letter end
-  end
-  return lane, kind
 end
 local OPERATION_WINDOW_MS = 10000
 local function operation_key(now, back)
@@ -19267,34 +14464,6 @@ local function append_records(b, parts, at, count)
   end
   if page then writes[#writes + 1] = field; writes[#writes + 1] = table.concat(text) end
 end
-local function pages_cut(records, place)
-  local pages, from, at = {}, 1, 1
-  while at <= #records do
-    at = at + 4 + struct.unpack('>I4', records, at)
-    place = place + 1
-    if place == PAGE_TASKS or at > #records then
-      pages[#pages + 1] = string.sub(records, from, at - 1)
-      from, place = at, 0
-    end
-  end
-  return pages
-end
-local function append_pages(b, parts, at, count, place)
-  local base = segment_last(b)
-  local begun = (b.n - base) % PAGE_TASKS
-  if begun ~= place then
-    parts = pages_cut(table.concat(parts, '', at, at + count - 1), begun)
-    at, count = 1, #parts
-  end
-  local key, first = b.key .. ':' .. base, math.floor((b.n - base) / PAGE_TASKS)
-  local writes = { key }
-  page_writes[#page_writes + 1] = writes
-  for k = 0, count - 1 do
-    local field = string.format('%.0f', first + k)
-    writes[#writes + 1] = field
-    writes[#writes + 1] = k == 0 and begun > 0 and call('HGET', key, field) .. parts[at] or parts[at + k]
-  end
-end
 local maps = {}
 local function map_run(b, from, to, rest)
   while from <= to do
@@ -19332,11 +14501,7 @@ local function schedule_load(core, account)
   return { core = core, key = key, doc = key .. ':doc', runs = key .. ':runs', a = v[1], s = v[2], v = v[3], k = v[4], y = v[5], g = v[6],
     limited = v[7] == '1', l = v[8] }
 end
-local function schedule_list(account, status) return root .. 'a:' .. account .. ':sched' .. (status and ':' .. status or '') end
 local function schedule_segment(s, number, base) return s.key .. ':' .. number .. ':' .. base end
-local function ring_cron(due_ms)
-  if due_ms ~= '' then call('SPUBLISH', root .. 'cron', due_ms) end
-end
 local function run_read(member)
   local kind, core, index, created_ms, flags = string.match(member, '^(%a),(%w+),(%d+),(%d+),(%S+)$')
   return { kind = kind, core = core, index = tonumber(index), created_ms = tonumber(created_ms), flags = flags }
@@ -19468,7 +14633,7 @@ operation_write(op, run.batch.core, run.index, now_ms)
 local reply = { 'made', s.y, run.batch.core, run.index, now_ms, run.tasks }
 idem_write(reply)
 return reply`,
-  map: [[1,"lua/schedule/trigger.lua",1],[2,"lua/schedule/trigger.lua",3],[3,"lua/schedule/trigger.lua",14],[4,"lua/schedule/trigger.lua",13],[5,"lua/schedule/trigger.lua",12],[6,"lua/schedule/trigger.lua",11],[7,"lua/schedule/trigger.lua",10],[8,"lua/schedule/trigger.lua",9],[9,"lua/schedule/trigger.lua",8],[10,"lua/schedule/trigger.lua",7],[11,"lua/schedule/trigger.lua",6],[12,"lua/schedule/trigger.lua",5],[13,"lua/schedule/trigger.lua",4],[14,"lua/schedule/trigger.lua",15],[15,"lua/lib/root.lua",2],[17,"lua/lib/root.lua",8],[18,"lua/lib/batch.lua",12],[19,"lua/lib/batch.lua",14],[40,"lua/lib/batch.lua",37],[45,"lua/lib/batch.lua",43],[46,"lua/lib/batch.lua",45],[47,"lua/lib/batch.lua",49],[48,"lua/lib/batch.lua",51],[49,"lua/lib/batch.lua",53],[50,"lua/lib/batch.lua",56],[54,"lua/lib/batch.lua",62],[66,"lua/lib/batch.lua",75],[67,"lua/lib/batch.lua",77],[71,"lua/lib/batch.lua",83],[87,"lua/lib/batch.lua",101],[94,"lua/lib/batch.lua",109],[97,"lua/lib/batch.lua",114],[102,"lua/lib/batch.lua",121],[107,"lua/lib/batch.lua",129],[115,"lua/lib/batch.lua",138],[133,"lua/lib/ring.lua",4],[134,"lua/lib/ring.lua",6],[142,"lua/lib/ring.lua",16],[148,"lua/lib/ring.lua",23],[149,"lua/lib/ring.lua",25],[150,"lua/lib/ring.lua",28],[157,"lua/lib/ring.lua",37],[161,"lua/lib/ring.lua",43],[169,"lua/lib/ring.lua",52],[175,"lua/lib/ready.lua",9],[176,"lua/lib/ready.lua",11],[177,"lua/lib/ready.lua",14],[191,"lua/lib/ready.lua",29],[196,"lua/lib/ready.lua",35],[208,"lua/lib/ready.lua",48],[211,"lua/lib/ready.lua",52],[217,"lua/lib/ready.lua",63],[220,"lua/lib/ready.lua",67],[227,"lua/lib/ready.lua",76],[228,"lua/lib/ready.lua",79],[229,"lua/lib/delayed.lua",3],[230,"lua/lib/delayed.lua",5],[231,"lua/lib/delayed.lua",7],[235,"lua/lib/delayed.lua",13],[238,"lua/lib/delayed.lua",17],[245,"lua/lib/delayed.lua",26],[252,"lua/lib/delayed.lua",37],[259,"lua/lib/outbox.lua",15],[263,"lua/lib/outbox.lua",20],[264,"lua/lib/outbox.lua",22],[265,"lua/lib/outbox.lua",24],[266,"lua/lib/outbox.lua",27],[267,"lua/lib/outbox.lua",29],[271,"lua/lib/outbox.lua",35],[283,"lua/lib/outbox.lua",49],[287,"lua/lib/outbox.lua",54],[297,"lua/lib/outbox.lua",66],[301,"lua/lib/outbox.lua",72],[305,"lua/lib/outbox.lua",78],[310,"lua/lib/outbox.lua",85],[311,"lua/lib/outbox.lua",88],[340,"lua/lib/outbox.lua",120],[349,"lua/lib/outbox.lua",131],[352,"lua/lib/limited.lua",12],[353,"lua/lib/limited.lua",14],[360,"lua/lib/limited.lua",23],[364,"lua/lib/limited.lua",29],[375,"lua/lib/limited.lua",42],[379,"lua/lib/limited.lua",48],[387,"lua/lib/limited.lua",58],[392,"lua/lib/limited.lua",65],[397,"lua/lib/limited.lua",72],[401,"lua/lib/limited.lua",78],[413,"lua/lib/limited.lua",92],[425,"lua/lib/limited.lua",107],[437,"lua/lib/limited.lua",120],[440,"lua/lib/limited.lua",125],[447,"lua/lib/operation.lua",4],[448,"lua/lib/operation.lua",6],[451,"lua/lib/operation.lua",11],[457,"lua/lib/operation.lua",18],[462,"lua/lib/append.lua",6],[464,"lua/lib/append.lua",9],[470,"lua/lib/append.lua",17],[499,"lua/lib/append.lua",48],[511,"lua/lib/append.lua",63],[527,"lua/lib/append.lua",81],[528,"lua/lib/append.lua",83],[538,"lua/lib/append.lua",96],[548,"lua/lib/append.lua",107],[557,"lua/lib/schedule.lua",17],[564,"lua/lib/schedule.lua",25],[565,"lua/lib/schedule.lua",27],[566,"lua/lib/schedule.lua",30],[569,"lua/lib/schedule.lua",34],[573,"lua/lib/run.lua",7],[575,"lua/lib/run.lua",10],[576,"lua/lib/run.lua",12],[593,"lua/lib/run.lua",31],[611,"lua/lib/run.lua",50],[618,"lua/lib/run.lua",59],[627,"lua/lib/run.lua",69],[635,"lua/lib/run.lua",78],[646,"lua/lib/run.lua",90],[668,"lua/lib/run.lua",113],[680,"lua/lib/idem.lua",6],[681,"lua/lib/idem.lua",8],[682,"lua/lib/idem.lua",10],[688,"lua/schedule/trigger.lua",21],[695,"lua/schedule/trigger.lua",29]],
+  map: [[1,"lua/schedule/trigger.lua",1],[2,"lua/schedule/trigger.lua",3],[3,"lua/schedule/trigger.lua",14],[4,"lua/schedule/trigger.lua",13],[5,"lua/schedule/trigger.lua",12],[6,"lua/schedule/trigger.lua",11],[7,"lua/schedule/trigger.lua",10],[8,"lua/schedule/trigger.lua",9],[9,"lua/schedule/trigger.lua",8],[10,"lua/schedule/trigger.lua",7],[11,"lua/schedule/trigger.lua",6],[12,"lua/schedule/trigger.lua",5],[13,"lua/schedule/trigger.lua",4],[14,"lua/schedule/trigger.lua",15],[15,"lua/lib/root.lua",2],[17,"lua/lib/root.lua",8],[18,"lua/lib/batch.lua",12],[19,"lua/lib/batch.lua",14],[40,"lua/lib/batch.lua",49],[41,"lua/lib/batch.lua",51],[42,"lua/lib/batch.lua",62],[54,"lua/lib/batch.lua",75],[55,"lua/lib/batch.lua",77],[59,"lua/lib/batch.lua",109],[62,"lua/lib/batch.lua",114],[67,"lua/lib/batch.lua",129],[75,"lua/lib/batch.lua",138],[93,"lua/lib/ring.lua",4],[94,"lua/lib/ring.lua",28],[101,"lua/lib/ring.lua",37],[105,"lua/lib/ready.lua",9],[106,"lua/lib/ready.lua",11],[107,"lua/lib/ready.lua",14],[121,"lua/lib/ready.lua",29],[126,"lua/lib/ready.lua",35],[138,"lua/lib/ready.lua",48],[141,"lua/lib/delayed.lua",3],[142,"lua/lib/delayed.lua",5],[143,"lua/lib/delayed.lua",7],[147,"lua/lib/delayed.lua",13],[150,"lua/lib/delayed.lua",17],[157,"lua/lib/delayed.lua",26],[164,"lua/lib/delayed.lua",37],[171,"lua/lib/outbox.lua",15],[175,"lua/lib/outbox.lua",20],[176,"lua/lib/outbox.lua",22],[177,"lua/lib/outbox.lua",24],[178,"lua/lib/outbox.lua",27],[179,"lua/lib/outbox.lua",29],[183,"lua/lib/outbox.lua",35],[195,"lua/lib/outbox.lua",49],[199,"lua/lib/outbox.lua",54],[209,"lua/lib/outbox.lua",66],[213,"lua/lib/outbox.lua",88],[242,"lua/lib/outbox.lua",131],[245,"lua/lib/limited.lua",14],[252,"lua/lib/limited.lua",29],[263,"lua/lib/limited.lua",42],[267,"lua/lib/limited.lua",48],[275,"lua/lib/limited.lua",107],[287,"lua/lib/limited.lua",120],[290,"lua/lib/operation.lua",4],[291,"lua/lib/operation.lua",6],[294,"lua/lib/operation.lua",11],[300,"lua/lib/operation.lua",18],[305,"lua/lib/append.lua",6],[307,"lua/lib/append.lua",9],[313,"lua/lib/append.lua",17],[342,"lua/lib/append.lua",81],[343,"lua/lib/append.lua",83],[353,"lua/lib/append.lua",96],[363,"lua/lib/append.lua",107],[372,"lua/lib/schedule.lua",17],[379,"lua/lib/schedule.lua",27],[380,"lua/lib/schedule.lua",34],[384,"lua/lib/run.lua",7],[386,"lua/lib/run.lua",10],[387,"lua/lib/run.lua",12],[404,"lua/lib/run.lua",31],[422,"lua/lib/run.lua",50],[429,"lua/lib/run.lua",59],[438,"lua/lib/run.lua",69],[446,"lua/lib/run.lua",78],[457,"lua/lib/run.lua",90],[479,"lua/lib/run.lua",113],[491,"lua/lib/idem.lua",6],[492,"lua/lib/idem.lua",8],[493,"lua/lib/idem.lua",10],[499,"lua/schedule/trigger.lua",21],[506,"lua/schedule/trigger.lua",29]],
 });
 
 /** The live signing secrets of an account, newest first; makes the first one where there is none. See lua/secret/ensure.lua. */
@@ -19693,36 +14858,10 @@ local function batch_load(core)
   batches_loaded[#batches_loaded + 1] = b
   return b
 end
-local function batch_visible(core, account)
-  local b = batch_load(core)
-  if not b or b.a ~= account or b.s == 'tray' or b.s == 'notes' or b.s == 'deleted' then return nil end
-  return b
-end
 local function batch_live(b) return b.s == 'pending' or b.s == 'processing' or b.s == 'tray' or b.s == 'notes' end
-local function batch_waiting(b) return b.n - b.c - b.f - b.x - b.r end
-local ROUND_ATTEMPTS = 100
-local function attempts_first(b) return b.k * ROUND_ATTEMPTS end
-local function round_entry_stale(b, entry) return math.floor(entry.attempts / ROUND_ATTEMPTS) ~= b.k end
 local function task_waits(b, i, byte)
   if byte == 'q' or byte == 'r' then return true end
   return (byte == 'f' or byte == 'e') and b.o_from ~= nil and i >= b.o_from and i <= b.o_to
-end
-local function segment_bounds(b, i)
-  local g = b.g
-  if not g then return 0, b.n - 1 end
-  local lo, last = 0, #g / 4 - 1
-  local hi = last
-  while lo < hi do
-    local mid = math.ceil((lo + hi) / 2)
-    if struct.unpack('>I4', g, mid * 4 + 1) <= i then lo = mid else hi = mid - 1 end
-  end
-  local base = struct.unpack('>I4', g, lo * 4 + 1)
-  return base, lo < last and struct.unpack('>I4', g, lo * 4 + 5) - 1 or b.n - 1
-end
-local function segment_key(b, base) return b.key .. ':' .. string.format('%d', base) end
-local function segment_last(b)
-  if not b.g then return 0 end
-  return struct.unpack('>I4', b.g, #b.g - 3)
 end
 local function batch_end(b, now, keep_ms)
   b.dirty = true
@@ -19740,20 +14879,8 @@ local function batch_end(b, now, keep_ms)
   b.deadline = now + keep_ms
   return true
 end
-local function batch_stop(b, status, now, keep_ms)
-  local waiting = batch_waiting(b)
-  if status == 'expired' then b.f = b.f + waiting else b.x = b.x + waiting end
-  b.s = status
-  b.deadline = '' -- leaves the deadlines until its last running task has finished
-  batch_end(b, now, keep_ms)
-end
 local function list_key(b, status)
   return root .. 'a:' .. b.a .. ':b' .. (status and ':' .. status or '')
-end
-local function label_keys(account, labels)
-  local list = {}
-  for hash in string.gmatch(labels, '%w%w%w%w%w%w%w%w%w%w') do list[#list + 1] = root .. 'a:' .. account .. ':l:' .. hash end
-  return list
 end
 local function batch_ended(b, from, tasks, byte)
   if not b.W or byte == 'r' then return end
@@ -19787,22 +14914,6 @@ local function batch_save(now)
   end
 end
 local rings, rings_by_key = {}, {}
-local function ring_read(key, window)
-  if rings_by_key[key] then return rings_by_key[key] end
-  local items = call('LRANGE', key, 0, window - 1)
-  local ring = { key = key, items = items, read = #items, head = 1, whole = #items < window or call('LLEN', key) == #items }
-  rings[#rings + 1] = ring
-  rings_by_key[key] = ring
-  return ring
-end
-local function ring_take(ring)
-  local item = ring.items[ring.head]
-  if item == nil or (ring.head > ring.read and not ring.whole) then return nil end
-  ring.head = ring.head + 1
-  return item
-end
-local function ring_put(ring, item) ring.items[#ring.items + 1] = item end
-local function ring_left(ring) return #ring.items - ring.head + 1 end
 local function ring_came_round(ring)
   if not ring.whole or #ring.items ~= 2 * ring.read or ring.head ~= ring.read + 1 then return false end
   for i = 1, ring.read do
@@ -19813,20 +14924,6 @@ end
 local function ring_taken(key)
   local ring = rings_by_key[key]
   return ring and not ring_came_round(ring) and math.min(ring.head - 1, ring.read) or 0
-end
-local function rings_put()
-  for _, ring in ipairs(rings) do
-    local from = ring_came_round(ring) and #ring.items + 1 or math.max(ring.head, ring.read + 1)
-    for i = from, #ring.items, 1000 do
-      call('RPUSH', ring.key, unpack(ring.items, i, math.min(i + 999, #ring.items)))
-    end
-  end
-end
-local function rings_trim()
-  for _, ring in ipairs(rings) do
-    local taken = ring_taken(ring.key)
-    if taken > 0 then call('LTRIM', ring.key, taken, -1) end
-  end
 end
 local plans, plans_made = {}, {}
 local depth = { f = 0, r = 0, n = 0 }
@@ -19864,24 +14961,6 @@ end
 local function entry_of(core, from, to, attempts, recoveries, timeout_s, due_ms, limit)
   return string.format('%s,%d,%d,%d,%d,%d,%d%s', core, from, to, attempts, recoveries, timeout_s, due_ms, limit or '')
 end
-local function entry_read(entry)
-  local core, from, to, attempts, recoveries, timeout_s, due_ms, limit =
-    string.match(entry, '^(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%d+)(.*)$')
-  return { core = core, from = tonumber(from), to = tonumber(to), attempts = tonumber(attempts),
-    recoveries = tonumber(recoveries), timeout_s = tonumber(timeout_s), due_ms = tonumber(due_ms), limit = limit }
-end
-local function member_of(core, from, to, attempt, recoveries, timeout_s, flow, limit)
-  return string.format('%s,%d,%d,%d,%d,%d,%s%s', core, from, to, attempt, recoveries, timeout_s, flow, limit)
-end
-local function member_read(member)
-  local core, from, to, attempt, recoveries, timeout_s, flow, limit =
-    string.match(member, '^(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%a:%w+:[%w*]+)(.*)$')
-  if not core then return nil end
-  return { core = core, from = tonumber(from), to = tonumber(to), attempt = tonumber(attempt), recoveries = tonumber(recoveries),
-    timeout_s = tonumber(timeout_s), flow = flow, limit = limit }
-end
-local function member_byte(ref) return ref.from == ref.to and '[pP]' or 'p' end
-local function flow_as(cls, flow) return string.byte(flow) == 110 and flow or cls .. string.sub(flow, 2) end
 local delays = {}
 local delayed_before = nil
 local function delayed_push(due_ms, flow, entry)
@@ -20172,7 +15251,7 @@ notify_write()
 queue_write()
 ring_bell()
 return 'cancelled'`,
-  map: [[1,"lua/task/cancel.lua",1],[2,"lua/task/cancel.lua",4],[9,"lua/lib/root.lua",2],[11,"lua/lib/root.lua",8],[12,"lua/lib/batch.lua",12],[13,"lua/lib/batch.lua",14],[34,"lua/lib/batch.lua",37],[39,"lua/lib/batch.lua",43],[40,"lua/lib/batch.lua",45],[41,"lua/lib/batch.lua",49],[42,"lua/lib/batch.lua",51],[43,"lua/lib/batch.lua",53],[44,"lua/lib/batch.lua",56],[48,"lua/lib/batch.lua",62],[60,"lua/lib/batch.lua",75],[61,"lua/lib/batch.lua",77],[65,"lua/lib/batch.lua",83],[81,"lua/lib/batch.lua",101],[88,"lua/lib/batch.lua",109],[91,"lua/lib/batch.lua",114],[96,"lua/lib/batch.lua",121],[101,"lua/lib/batch.lua",129],[109,"lua/lib/batch.lua",138],[127,"lua/lib/ring.lua",4],[128,"lua/lib/ring.lua",6],[136,"lua/lib/ring.lua",16],[142,"lua/lib/ring.lua",23],[143,"lua/lib/ring.lua",25],[144,"lua/lib/ring.lua",28],[151,"lua/lib/ring.lua",37],[155,"lua/lib/ring.lua",43],[163,"lua/lib/ring.lua",52],[169,"lua/lib/ready.lua",9],[170,"lua/lib/ready.lua",11],[171,"lua/lib/ready.lua",14],[185,"lua/lib/ready.lua",29],[190,"lua/lib/ready.lua",35],[202,"lua/lib/ready.lua",48],[205,"lua/lib/ready.lua",52],[211,"lua/lib/ready.lua",63],[214,"lua/lib/ready.lua",67],[221,"lua/lib/ready.lua",76],[222,"lua/lib/ready.lua",79],[223,"lua/lib/delayed.lua",3],[224,"lua/lib/delayed.lua",5],[225,"lua/lib/delayed.lua",7],[229,"lua/lib/delayed.lua",13],[232,"lua/lib/delayed.lua",17],[239,"lua/lib/delayed.lua",26],[246,"lua/lib/delayed.lua",37],[253,"lua/lib/notify.lua",19],[254,"lua/lib/notify.lua",22],[263,"lua/lib/notify.lua",34],[264,"lua/lib/notify.lua",36],[269,"lua/lib/notify.lua",43],[285,"lua/lib/notify.lua",60],[297,"lua/lib/notify.lua",74],[307,"lua/lib/notify.lua",85],[325,"lua/lib/notify.lua",105],[332,"lua/lib/notify.lua",115],[344,"lua/lib/notify.lua",130],[360,"lua/lib/notify.lua",148],[372,"lua/lib/notify.lua",161],[375,"lua/lib/notify.lua",166],[386,"lua/lib/notify.lua",179],[399,"lua/lib/notify.lua",193],[404,"lua/lib/notify.lua",199],[407,"lua/lib/notify.lua",204],[412,"lua/lib/notify.lua",211],[442,"lua/lib/notify.lua",243],[464,"lua/lib/notify.lua",267],[465,"lua/lib/notify.lua",269],[471,"lua/lib/notify.lua",276],[486,"lua/lib/notify.lua",292],[488,"lua/lib/notify.lua",296],[494,"lua/lib/notify.lua",303],[497,"lua/task/cancel.lua",15],[503,"lua/task/cancel.lua",22]],
+  map: [[1,"lua/task/cancel.lua",1],[2,"lua/task/cancel.lua",4],[9,"lua/lib/root.lua",2],[11,"lua/lib/root.lua",8],[12,"lua/lib/batch.lua",12],[13,"lua/lib/batch.lua",14],[34,"lua/lib/batch.lua",43],[35,"lua/lib/batch.lua",56],[39,"lua/lib/batch.lua",83],[55,"lua/lib/batch.lua",109],[58,"lua/lib/batch.lua",121],[63,"lua/lib/batch.lua",129],[71,"lua/lib/batch.lua",138],[89,"lua/lib/ring.lua",4],[90,"lua/lib/ring.lua",28],[97,"lua/lib/ring.lua",37],[101,"lua/lib/ready.lua",9],[102,"lua/lib/ready.lua",11],[103,"lua/lib/ready.lua",14],[117,"lua/lib/ready.lua",29],[122,"lua/lib/ready.lua",35],[134,"lua/lib/ready.lua",48],[137,"lua/lib/delayed.lua",3],[138,"lua/lib/delayed.lua",5],[139,"lua/lib/delayed.lua",7],[143,"lua/lib/delayed.lua",13],[146,"lua/lib/delayed.lua",17],[153,"lua/lib/delayed.lua",26],[160,"lua/lib/delayed.lua",37],[167,"lua/lib/notify.lua",19],[168,"lua/lib/notify.lua",22],[177,"lua/lib/notify.lua",34],[178,"lua/lib/notify.lua",36],[183,"lua/lib/notify.lua",43],[199,"lua/lib/notify.lua",60],[211,"lua/lib/notify.lua",74],[221,"lua/lib/notify.lua",85],[239,"lua/lib/notify.lua",105],[246,"lua/lib/notify.lua",115],[258,"lua/lib/notify.lua",130],[274,"lua/lib/notify.lua",148],[286,"lua/lib/notify.lua",161],[289,"lua/lib/notify.lua",166],[300,"lua/lib/notify.lua",179],[313,"lua/lib/notify.lua",193],[318,"lua/lib/notify.lua",199],[321,"lua/lib/notify.lua",204],[326,"lua/lib/notify.lua",211],[356,"lua/lib/notify.lua",243],[378,"lua/lib/notify.lua",267],[379,"lua/lib/notify.lua",269],[385,"lua/lib/notify.lua",276],[400,"lua/lib/notify.lua",292],[402,"lua/lib/notify.lua",296],[408,"lua/lib/notify.lua",303],[411,"lua/task/cancel.lua",15],[417,"lua/task/cancel.lua",22]],
 });
 
 /** Accepts single tasks: puts them into the account's open tray, or opens a new one. See lua/task/create.lua. */
@@ -20218,20 +15297,8 @@ local function batch_load(core)
   batches_loaded[#batches_loaded + 1] = b
   return b
 end
-local function batch_visible(core, account)
-  local b = batch_load(core)
-  if not b or b.a ~= account or b.s == 'tray' or b.s == 'notes' or b.s == 'deleted' then return nil end
-  return b
-end
-local function batch_live(b) return b.s == 'pending' or b.s == 'processing' or b.s == 'tray' or b.s == 'notes' end
-local function batch_waiting(b) return b.n - b.c - b.f - b.x - b.r end
 local ROUND_ATTEMPTS = 100
 local function attempts_first(b) return b.k * ROUND_ATTEMPTS end
-local function round_entry_stale(b, entry) return math.floor(entry.attempts / ROUND_ATTEMPTS) ~= b.k end
-local function task_waits(b, i, byte)
-  if byte == 'q' or byte == 'r' then return true end
-  return (byte == 'f' or byte == 'e') and b.o_from ~= nil and i >= b.o_from and i <= b.o_to
-end
 local function segment_bounds(b, i)
   local g = b.g
   if not g then return 0, b.n - 1 end
@@ -20249,41 +15316,8 @@ local function segment_last(b)
   if not b.g then return 0 end
   return struct.unpack('>I4', b.g, #b.g - 3)
 end
-local function batch_end(b, now, keep_ms)
-  b.dirty = true
-  if b.n > b.c + b.f + b.x or b.s == 'notes' then return false end
-  if b.s == 'tray' then
-    b.deadline = math.max(now, b.t + 1000) + keep_ms
-    return true
-  end
-  if b.z or (b.h and batch_live(b)) then return false end
-  if b.s == 'pending' or b.s == 'processing' then
-    b.s = b.f > 0 and 'failed' or b.c > 0 and 'completed' or 'cancelled'
-  end
-  b.z = now
-  b.ended = true
-  b.deadline = now + keep_ms
-  return true
-end
-local function batch_stop(b, status, now, keep_ms)
-  local waiting = batch_waiting(b)
-  if status == 'expired' then b.f = b.f + waiting else b.x = b.x + waiting end
-  b.s = status
-  b.deadline = '' -- leaves the deadlines until its last running task has finished
-  batch_end(b, now, keep_ms)
-end
 local function list_key(b, status)
   return root .. 'a:' .. b.a .. ':b' .. (status and ':' .. status or '')
-end
-local function label_keys(account, labels)
-  local list = {}
-  for hash in string.gmatch(labels, '%w%w%w%w%w%w%w%w%w%w') do list[#list + 1] = root .. 'a:' .. account .. ':l:' .. hash end
-  return list
-end
-local function batch_ended(b, from, tasks, byte)
-  if not b.W or byte == 'r' then return end
-  b.told = b.told or {}
-  b.told[#b.told + 1] = byte .. from .. '+' .. tasks
 end
 local function batch_tell(b, now)
   local till, tasks_till, number = string.match(b.W, '^(%d+) (%d+) (%d+)$')
@@ -20312,22 +15346,6 @@ local function batch_save(now)
   end
 end
 local rings, rings_by_key = {}, {}
-local function ring_read(key, window)
-  if rings_by_key[key] then return rings_by_key[key] end
-  local items = call('LRANGE', key, 0, window - 1)
-  local ring = { key = key, items = items, read = #items, head = 1, whole = #items < window or call('LLEN', key) == #items }
-  rings[#rings + 1] = ring
-  rings_by_key[key] = ring
-  return ring
-end
-local function ring_take(ring)
-  local item = ring.items[ring.head]
-  if item == nil or (ring.head > ring.read and not ring.whole) then return nil end
-  ring.head = ring.head + 1
-  return item
-end
-local function ring_put(ring, item) ring.items[#ring.items + 1] = item end
-local function ring_left(ring) return #ring.items - ring.head + 1 end
 local function ring_came_round(ring)
   if not ring.whole or #ring.items ~= 2 * ring.read or ring.head ~= ring.read + 1 then return false end
   for i = 1, ring.read do
@@ -20338,20 +15356,6 @@ end
 local function ring_taken(key)
   local ring = rings_by_key[key]
   return ring and not ring_came_round(ring) and math.min(ring.head - 1, ring.read) or 0
-end
-local function rings_put()
-  for _, ring in ipairs(rings) do
-    local from = ring_came_round(ring) and #ring.items + 1 or math.max(ring.head, ring.read + 1)
-    for i = from, #ring.items, 1000 do
-      call('RPUSH', ring.key, unpack(ring.items, i, math.min(i + 999, #ring.items)))
-    end
-  end
-end
-local function rings_trim()
-  for _, ring in ipairs(rings) do
-    local taken = ring_taken(ring.key)
-    if taken > 0 then call('LTRIM', ring.key, taken, -1) end
-  end
 end
 local plans, plans_made = {}, {}
 local depth = { f = 0, r = 0, n = 0 }
@@ -20389,24 +15393,6 @@ end
 local function entry_of(core, from, to, attempts, recoveries, timeout_s, due_ms, limit)
   return string.format('%s,%d,%d,%d,%d,%d,%d%s', core, from, to, attempts, recoveries, timeout_s, due_ms, limit or '')
 end
-local function entry_read(entry)
-  local core, from, to, attempts, recoveries, timeout_s, due_ms, limit =
-    string.match(entry, '^(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%d+)(.*)$')
-  return { core = core, from = tonumber(from), to = tonumber(to), attempts = tonumber(attempts),
-    recoveries = tonumber(recoveries), timeout_s = tonumber(timeout_s), due_ms = tonumber(due_ms), limit = limit }
-end
-local function member_of(core, from, to, attempt, recoveries, timeout_s, flow, limit)
-  return string.format('%s,%d,%d,%d,%d,%d,%s%s', core, from, to, attempt, recoveries, timeout_s, flow, limit)
-end
-local function member_read(member)
-  local core, from, to, attempt, recoveries, timeout_s, flow, limit =
-    string.match(member, '^(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%a:%w+:[%w*]+)(.*)$')
-  if not core then return nil end
-  return { core = core, from = tonumber(from), to = tonumber(to), attempt = tonumber(attempt), recoveries = tonumber(recoveries),
-    timeout_s = tonumber(timeout_s), flow = flow, limit = limit }
-end
-local function member_byte(ref) return ref.from == ref.to and '[pP]' or 'p' end
-local function flow_as(cls, flow) return string.byte(flow) == 110 and flow or cls .. string.sub(flow, 2) end
 local delays = {}
 local delayed_before = nil
 local function delayed_push(due_ms, flow, entry)
@@ -20479,16 +15465,6 @@ local function outbox_hand(now, lane, text)
   local seq = outbox_send(now, partition_of(lane), 'queue', lane .. ' ' .. text)
   away_set(away_field(lane, text), seq .. ' ' .. text, now)
 end
-local function outbox_back(now, lane, place, granted_ms, text)
-  local seq = outbox_send(now, partition_of(lane), 'back', lane .. ' ' .. place .. ' ' .. granted_ms .. ' ' .. text)
-  away_set(away_field(lane, text), seq .. ' ' .. text, now)
-end
-local function away_get(field)
-  local plan = away_plans[field]
-  if plan then return plan.value or nil end
-  return call('HGET', root .. 'away', field) or nil
-end
-local function away_forget(field) away_set(field, false, nil) end
 local function outbox_write()
   local gone, set, since = {}, {}, {}
   for _, plan in ipairs(away_plans_made) do
@@ -20518,29 +15494,12 @@ local function outbox_write()
   call('HSET', meta, 'seq', whole(outbox_last))
   return 1
 end
-local SLICE_MAX = 50
-local function outbox_slices()
-  local slices = {}
-  for _, plan in ipairs(outbox_plans_made) do
-    local messages = call('ZRANGE', outbox_key(plan.destination), 0, SLICE_MAX)
-    if #messages <= SLICE_MAX then slices[#slices + 1] = { tonumber(plan.destination), messages } end
-  end
-  return slices
-end
-local function outbox_bell()
-  if #outbox_plans_made > 0 then call('SPUBLISH', root .. 'bell', 'o') end
-end
-local LANES_MAX = 1000
 local function limit_read(limit)
   local lane, kind, cost, first_ms, valid_ms, rest = string.match(limit, '^;(%w+),(%a!?),(%d+),(%d+),(%d+)(.*)$')
   local place, granted_ms, life_ms = string.match(rest, '^,(%d+),(%d+),(%d+)$')
   return { lane = lane, kind = string.sub(kind, 1, 1), cost = tonumber(cost), place = place, granted_ms = granted_ms,
     life_ms = tonumber(life_ms),
     waiting = string.format(';%s,%s,%s,%s,%s', lane, string.sub(kind, 1, 1), cost, first_ms, valid_ms) }
-end
-local function limited_states(b, entry, to)
-  if not b or not batch_live(b) or round_entry_stale(b, entry) then return '' end
-  return call('GETRANGE', b.key .. ':s', entry.from, to or entry.to)
 end
 local function limited_hand(b, now, flow, entry)
   local from = entry.from
@@ -20565,44 +15524,6 @@ local function run_enqueue(b, now, flow, from, to, timeout_s, due_ms, limit, rea
   limited_enqueue(b, now, due_ms, flow, { core = b.core, from = from, to = to, attempts = attempts, recoveries = 0, timeout_s = timeout_s,
     due_ms = at_ms, limit = string.format(';%s,%s,%s,%.0f,%s', lane, kind, cost, at_ms, valid_ms) })
 end
-local function limited_unused(now, limit, core, from, to)
-  local tasks = to - from + 1
-  outbox_send(now, partition_of(limit.lane), 'unused',
-    string.format('%s %s %.0f %.0f %s %.0f %.0f', limit.lane, limit.granted_ms, tasks, tasks * limit.cost, core, from, to))
-end
-local function limited_free(now, limit, core, from, to)
-  if limit.kind == 'c' then
-    outbox_send(now, partition_of(limit.lane), 'free', string.format('%s %s %.0f %.0f', limit.lane, core, from, to))
-  end
-end
-local function limited_back(now, flow, entry, from, to, limit)
-  outbox_back(now, limit.lane, limit.place, limit.granted_ms,
-    flow .. '|' .. entry_of(entry.core, from, to, entry.attempts, entry.recoveries, entry.timeout_s, entry.due_ms, limit.waiting))
-end
-local function limited_return(now, flow, entry)
-  local limit = limit_read(entry.limit)
-  local states = limited_states(batch_load(entry.core), entry)
-  local at = entry.from
-  for first, after in string.gmatch(states, '()[qr]+()') do
-    local from, to = entry.from + first - 1, entry.from + after - 2
-    if from > at then limited_unused(now, limit, entry.core, at, from - 1) end
-    limited_back(now, flow, entry, from, to, limit)
-    at = to + 1
-  end
-  if at <= entry.to then limited_unused(now, limit, entry.core, at, entry.to) end
-end
-local function limited_drop(b, now)
-  local told = {}
-  for i, lanes in ipairs(call('HVALS', b.key .. ':lanes')) do
-    if i > LANES_MAX then break end -- what is left turns out to be gone when it is granted
-    for lane in string.gmatch(lanes, '(%w+),%a,%d+') do
-      if not told[lane] then
-        told[lane] = true
-        outbox_send(now, partition_of(lane), 'drop', lane .. ' ' .. b.core)
-      end
-    end
-  end
-end
 local function lanes_read(b, parts, at, first)
   local list = {}
   for k = 0, tonumber(parts[at]) - 1 do
@@ -20617,13 +15538,6 @@ local function lanes_read(b, parts, at, first)
 end
 local function lanes_write(b, list)
   for i = 1, #list, 1000 do call('HSET', b.key .. ':lanes', unpack(list, i, math.min(i + 999, #list))) end
-end
-local function lane_of_name(b, name, index)
-  local lane, kind
-  for core, letter, first in string.gmatch(call('HGET', b.key .. ':lanes', name) or '', '(%w+),(%a),(%d+)') do
-    if tonumber(first) <= index then lane, kind = core, letter end
-  end
-  return lane, kind
 end
 local OPERATION_WINDOW_MS = 10000
 local function operation_key(now, back)
@@ -20642,41 +15556,6 @@ local function operation_write(op, core, first, now)
 end
 local SEGMENT_TASKS, SEGMENT_BYTES, PAGE_TASKS = 1000, 1048576, 16
 local page_writes = {}
-local function segment_open(b, first)
-  if first == 0 then return end
-  b.g = (b.g or struct.pack('>I4', 0)) .. struct.pack('>I4', first)
-  b.g_new = true
-  b.q = 0
-end
-local function append_records(b, parts, at, count)
-  local base = segment_last(b)
-  local page, text, field = nil, nil, nil
-  local writes = nil
-  for k = 0, count - 1 do
-    local i = b.n + k
-    local record = parts[at + k]
-    if i > base and (i - base >= SEGMENT_TASKS or b.q + #record > SEGMENT_BYTES) then
-      if page then writes[#writes + 1] = field; writes[#writes + 1] = table.concat(text) end
-      page, writes = nil, nil
-      segment_open(b, i)
-      base = i
-    end
-    if not writes then
-      writes = { b.key .. ':' .. base }
-      page_writes[#page_writes + 1] = writes
-    end
-    local wanted = math.floor((i - base) / PAGE_TASKS)
-    if wanted ~= page then
-      if page then writes[#writes + 1] = field; writes[#writes + 1] = table.concat(text) end
-      page, field = wanted, string.format('%.0f', wanted)
-      text = { (i - base) % PAGE_TASKS > 0 and call('HGET', writes[1], field) or '' }
-    end
-    text[#text + 1] = struct.pack('>I4', #record)
-    text[#text + 1] = record
-    b.q = b.q + #record
-  end
-  if page then writes[#writes + 1] = field; writes[#writes + 1] = table.concat(text) end
-end
 local function pages_cut(records, place)
   local pages, from, at = {}, 1, 1
   while at <= #records do
@@ -20780,7 +15659,7 @@ outbox_write()
 ring_bell()
 idem_write({ b.core, first, now_ms })
 return { b.core, first, now_ms }`,
-  map: [[1,"lua/task/create.lua",1],[2,"lua/task/create.lua",7],[3,"lua/task/create.lua",16],[4,"lua/task/create.lua",15],[5,"lua/task/create.lua",14],[6,"lua/task/create.lua",13],[7,"lua/task/create.lua",12],[8,"lua/task/create.lua",11],[9,"lua/task/create.lua",10],[10,"lua/task/create.lua",9],[11,"lua/task/create.lua",8],[12,"lua/task/create.lua",17],[13,"lua/lib/root.lua",2],[15,"lua/lib/root.lua",8],[16,"lua/lib/batch.lua",12],[17,"lua/lib/batch.lua",14],[38,"lua/lib/batch.lua",37],[43,"lua/lib/batch.lua",43],[44,"lua/lib/batch.lua",45],[45,"lua/lib/batch.lua",49],[46,"lua/lib/batch.lua",51],[47,"lua/lib/batch.lua",53],[48,"lua/lib/batch.lua",56],[52,"lua/lib/batch.lua",62],[64,"lua/lib/batch.lua",75],[65,"lua/lib/batch.lua",77],[69,"lua/lib/batch.lua",83],[85,"lua/lib/batch.lua",101],[92,"lua/lib/batch.lua",109],[95,"lua/lib/batch.lua",114],[100,"lua/lib/batch.lua",121],[105,"lua/lib/batch.lua",129],[113,"lua/lib/batch.lua",138],[131,"lua/lib/ring.lua",4],[132,"lua/lib/ring.lua",6],[140,"lua/lib/ring.lua",16],[146,"lua/lib/ring.lua",23],[147,"lua/lib/ring.lua",25],[148,"lua/lib/ring.lua",28],[155,"lua/lib/ring.lua",37],[159,"lua/lib/ring.lua",43],[167,"lua/lib/ring.lua",52],[173,"lua/lib/ready.lua",9],[174,"lua/lib/ready.lua",11],[175,"lua/lib/ready.lua",14],[189,"lua/lib/ready.lua",29],[194,"lua/lib/ready.lua",35],[206,"lua/lib/ready.lua",48],[209,"lua/lib/ready.lua",52],[215,"lua/lib/ready.lua",63],[218,"lua/lib/ready.lua",67],[225,"lua/lib/ready.lua",76],[226,"lua/lib/ready.lua",79],[227,"lua/lib/delayed.lua",3],[228,"lua/lib/delayed.lua",5],[229,"lua/lib/delayed.lua",7],[233,"lua/lib/delayed.lua",13],[236,"lua/lib/delayed.lua",17],[243,"lua/lib/delayed.lua",26],[250,"lua/lib/delayed.lua",37],[257,"lua/lib/outbox.lua",15],[261,"lua/lib/outbox.lua",20],[262,"lua/lib/outbox.lua",22],[263,"lua/lib/outbox.lua",24],[264,"lua/lib/outbox.lua",27],[265,"lua/lib/outbox.lua",29],[269,"lua/lib/outbox.lua",35],[281,"lua/lib/outbox.lua",49],[285,"lua/lib/outbox.lua",54],[295,"lua/lib/outbox.lua",66],[299,"lua/lib/outbox.lua",72],[303,"lua/lib/outbox.lua",78],[308,"lua/lib/outbox.lua",85],[309,"lua/lib/outbox.lua",88],[338,"lua/lib/outbox.lua",120],[347,"lua/lib/outbox.lua",131],[350,"lua/lib/limited.lua",12],[351,"lua/lib/limited.lua",14],[358,"lua/lib/limited.lua",23],[362,"lua/lib/limited.lua",29],[373,"lua/lib/limited.lua",42],[377,"lua/lib/limited.lua",48],[385,"lua/lib/limited.lua",58],[390,"lua/lib/limited.lua",65],[395,"lua/lib/limited.lua",72],[399,"lua/lib/limited.lua",78],[411,"lua/lib/limited.lua",92],[423,"lua/lib/limited.lua",107],[435,"lua/lib/limited.lua",120],[438,"lua/lib/limited.lua",125],[445,"lua/lib/operation.lua",4],[446,"lua/lib/operation.lua",6],[449,"lua/lib/operation.lua",11],[455,"lua/lib/operation.lua",18],[460,"lua/lib/append.lua",6],[462,"lua/lib/append.lua",9],[468,"lua/lib/append.lua",17],[497,"lua/lib/append.lua",48],[509,"lua/lib/append.lua",63],[525,"lua/lib/append.lua",81],[526,"lua/lib/append.lua",83],[536,"lua/lib/append.lua",96],[546,"lua/lib/append.lua",107],[555,"lua/lib/idem.lua",6],[556,"lua/lib/idem.lua",8],[557,"lua/lib/idem.lua",10],[563,"lua/task/create.lua",23],[566,"lua/task/create.lua",27],[578,"lua/task/create.lua",40],[585,"lua/task/create.lua",48],[589,"lua/task/create.lua",53]],
+  map: [[1,"lua/task/create.lua",1],[2,"lua/task/create.lua",7],[3,"lua/task/create.lua",16],[4,"lua/task/create.lua",15],[5,"lua/task/create.lua",14],[6,"lua/task/create.lua",13],[7,"lua/task/create.lua",12],[8,"lua/task/create.lua",11],[9,"lua/task/create.lua",10],[10,"lua/task/create.lua",9],[11,"lua/task/create.lua",8],[12,"lua/task/create.lua",17],[13,"lua/lib/root.lua",2],[15,"lua/lib/root.lua",8],[16,"lua/lib/batch.lua",12],[17,"lua/lib/batch.lua",14],[38,"lua/lib/batch.lua",49],[39,"lua/lib/batch.lua",51],[40,"lua/lib/batch.lua",62],[52,"lua/lib/batch.lua",75],[53,"lua/lib/batch.lua",77],[57,"lua/lib/batch.lua",109],[60,"lua/lib/batch.lua",129],[68,"lua/lib/batch.lua",138],[86,"lua/lib/ring.lua",4],[87,"lua/lib/ring.lua",28],[94,"lua/lib/ring.lua",37],[98,"lua/lib/ready.lua",9],[99,"lua/lib/ready.lua",11],[100,"lua/lib/ready.lua",14],[114,"lua/lib/ready.lua",29],[119,"lua/lib/ready.lua",35],[131,"lua/lib/ready.lua",48],[134,"lua/lib/delayed.lua",3],[135,"lua/lib/delayed.lua",5],[136,"lua/lib/delayed.lua",7],[140,"lua/lib/delayed.lua",13],[143,"lua/lib/delayed.lua",17],[150,"lua/lib/delayed.lua",26],[157,"lua/lib/delayed.lua",37],[164,"lua/lib/outbox.lua",15],[168,"lua/lib/outbox.lua",20],[169,"lua/lib/outbox.lua",22],[170,"lua/lib/outbox.lua",24],[171,"lua/lib/outbox.lua",27],[172,"lua/lib/outbox.lua",29],[176,"lua/lib/outbox.lua",35],[188,"lua/lib/outbox.lua",49],[192,"lua/lib/outbox.lua",54],[202,"lua/lib/outbox.lua",66],[206,"lua/lib/outbox.lua",88],[235,"lua/lib/limited.lua",14],[242,"lua/lib/limited.lua",29],[253,"lua/lib/limited.lua",42],[257,"lua/lib/limited.lua",48],[265,"lua/lib/limited.lua",107],[277,"lua/lib/limited.lua",120],[280,"lua/lib/operation.lua",4],[281,"lua/lib/operation.lua",6],[284,"lua/lib/operation.lua",11],[290,"lua/lib/operation.lua",18],[295,"lua/lib/append.lua",6],[297,"lua/lib/append.lua",48],[309,"lua/lib/append.lua",63],[325,"lua/lib/append.lua",81],[326,"lua/lib/append.lua",83],[336,"lua/lib/append.lua",96],[346,"lua/lib/append.lua",107],[355,"lua/lib/idem.lua",6],[356,"lua/lib/idem.lua",8],[357,"lua/lib/idem.lua",10],[363,"lua/task/create.lua",23],[366,"lua/task/create.lua",27],[378,"lua/task/create.lua",40],[385,"lua/task/create.lua",48],[389,"lua/task/create.lua",53]],
 });
 
 /** Runs a failed task again, its attempts at zero. In a batch that has failed or expired that is a new round of this task See lua/task/retry.lua. */
@@ -20826,16 +15705,9 @@ local function batch_load(core)
   batches_loaded[#batches_loaded + 1] = b
   return b
 end
-local function batch_visible(core, account)
-  local b = batch_load(core)
-  if not b or b.a ~= account or b.s == 'tray' or b.s == 'notes' or b.s == 'deleted' then return nil end
-  return b
-end
 local function batch_live(b) return b.s == 'pending' or b.s == 'processing' or b.s == 'tray' or b.s == 'notes' end
-local function batch_waiting(b) return b.n - b.c - b.f - b.x - b.r end
 local ROUND_ATTEMPTS = 100
 local function attempts_first(b) return b.k * ROUND_ATTEMPTS end
-local function round_entry_stale(b, entry) return math.floor(entry.attempts / ROUND_ATTEMPTS) ~= b.k end
 local function task_waits(b, i, byte)
   if byte == 'q' or byte == 'r' then return true end
   return (byte == 'f' or byte == 'e') and b.o_from ~= nil and i >= b.o_from and i <= b.o_to
@@ -20853,45 +15725,8 @@ local function segment_bounds(b, i)
   return base, lo < last and struct.unpack('>I4', g, lo * 4 + 5) - 1 or b.n - 1
 end
 local function segment_key(b, base) return b.key .. ':' .. string.format('%d', base) end
-local function segment_last(b)
-  if not b.g then return 0 end
-  return struct.unpack('>I4', b.g, #b.g - 3)
-end
-local function batch_end(b, now, keep_ms)
-  b.dirty = true
-  if b.n > b.c + b.f + b.x or b.s == 'notes' then return false end
-  if b.s == 'tray' then
-    b.deadline = math.max(now, b.t + 1000) + keep_ms
-    return true
-  end
-  if b.z or (b.h and batch_live(b)) then return false end
-  if b.s == 'pending' or b.s == 'processing' then
-    b.s = b.f > 0 and 'failed' or b.c > 0 and 'completed' or 'cancelled'
-  end
-  b.z = now
-  b.ended = true
-  b.deadline = now + keep_ms
-  return true
-end
-local function batch_stop(b, status, now, keep_ms)
-  local waiting = batch_waiting(b)
-  if status == 'expired' then b.f = b.f + waiting else b.x = b.x + waiting end
-  b.s = status
-  b.deadline = '' -- leaves the deadlines until its last running task has finished
-  batch_end(b, now, keep_ms)
-end
 local function list_key(b, status)
   return root .. 'a:' .. b.a .. ':b' .. (status and ':' .. status or '')
-end
-local function label_keys(account, labels)
-  local list = {}
-  for hash in string.gmatch(labels, '%w%w%w%w%w%w%w%w%w%w') do list[#list + 1] = root .. 'a:' .. account .. ':l:' .. hash end
-  return list
-end
-local function batch_ended(b, from, tasks, byte)
-  if not b.W or byte == 'r' then return end
-  b.told = b.told or {}
-  b.told[#b.told + 1] = byte .. from .. '+' .. tasks
 end
 local function batch_tell(b, now)
   local till, tasks_till, number = string.match(b.W, '^(%d+) (%d+) (%d+)$')
@@ -20920,22 +15755,6 @@ local function batch_save(now)
   end
 end
 local rings, rings_by_key = {}, {}
-local function ring_read(key, window)
-  if rings_by_key[key] then return rings_by_key[key] end
-  local items = call('LRANGE', key, 0, window - 1)
-  local ring = { key = key, items = items, read = #items, head = 1, whole = #items < window or call('LLEN', key) == #items }
-  rings[#rings + 1] = ring
-  rings_by_key[key] = ring
-  return ring
-end
-local function ring_take(ring)
-  local item = ring.items[ring.head]
-  if item == nil or (ring.head > ring.read and not ring.whole) then return nil end
-  ring.head = ring.head + 1
-  return item
-end
-local function ring_put(ring, item) ring.items[#ring.items + 1] = item end
-local function ring_left(ring) return #ring.items - ring.head + 1 end
 local function ring_came_round(ring)
   if not ring.whole or #ring.items ~= 2 * ring.read or ring.head ~= ring.read + 1 then return false end
   for i = 1, ring.read do
@@ -20946,20 +15765,6 @@ end
 local function ring_taken(key)
   local ring = rings_by_key[key]
   return ring and not ring_came_round(ring) and math.min(ring.head - 1, ring.read) or 0
-end
-local function rings_put()
-  for _, ring in ipairs(rings) do
-    local from = ring_came_round(ring) and #ring.items + 1 or math.max(ring.head, ring.read + 1)
-    for i = from, #ring.items, 1000 do
-      call('RPUSH', ring.key, unpack(ring.items, i, math.min(i + 999, #ring.items)))
-    end
-  end
-end
-local function rings_trim()
-  for _, ring in ipairs(rings) do
-    local taken = ring_taken(ring.key)
-    if taken > 0 then call('LTRIM', ring.key, taken, -1) end
-  end
 end
 local plans, plans_made = {}, {}
 local depth = { f = 0, r = 0, n = 0 }
@@ -20997,24 +15802,6 @@ end
 local function entry_of(core, from, to, attempts, recoveries, timeout_s, due_ms, limit)
   return string.format('%s,%d,%d,%d,%d,%d,%d%s', core, from, to, attempts, recoveries, timeout_s, due_ms, limit or '')
 end
-local function entry_read(entry)
-  local core, from, to, attempts, recoveries, timeout_s, due_ms, limit =
-    string.match(entry, '^(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%d+)(.*)$')
-  return { core = core, from = tonumber(from), to = tonumber(to), attempts = tonumber(attempts),
-    recoveries = tonumber(recoveries), timeout_s = tonumber(timeout_s), due_ms = tonumber(due_ms), limit = limit }
-end
-local function member_of(core, from, to, attempt, recoveries, timeout_s, flow, limit)
-  return string.format('%s,%d,%d,%d,%d,%d,%s%s', core, from, to, attempt, recoveries, timeout_s, flow, limit)
-end
-local function member_read(member)
-  local core, from, to, attempt, recoveries, timeout_s, flow, limit =
-    string.match(member, '^(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%a:%w+:[%w*]+)(.*)$')
-  if not core then return nil end
-  return { core = core, from = tonumber(from), to = tonumber(to), attempt = tonumber(attempt), recoveries = tonumber(recoveries),
-    timeout_s = tonumber(timeout_s), flow = flow, limit = limit }
-end
-local function member_byte(ref) return ref.from == ref.to and '[pP]' or 'p' end
-local function flow_as(cls, flow) return string.byte(flow) == 110 and flow or cls .. string.sub(flow, 2) end
 local delays = {}
 local delayed_before = nil
 local function delayed_push(due_ms, flow, entry)
@@ -21087,16 +15874,6 @@ local function outbox_hand(now, lane, text)
   local seq = outbox_send(now, partition_of(lane), 'queue', lane .. ' ' .. text)
   away_set(away_field(lane, text), seq .. ' ' .. text, now)
 end
-local function outbox_back(now, lane, place, granted_ms, text)
-  local seq = outbox_send(now, partition_of(lane), 'back', lane .. ' ' .. place .. ' ' .. granted_ms .. ' ' .. text)
-  away_set(away_field(lane, text), seq .. ' ' .. text, now)
-end
-local function away_get(field)
-  local plan = away_plans[field]
-  if plan then return plan.value or nil end
-  return call('HGET', root .. 'away', field) or nil
-end
-local function away_forget(field) away_set(field, false, nil) end
 local function outbox_write()
   local gone, set, since = {}, {}, {}
   for _, plan in ipairs(away_plans_made) do
@@ -21126,29 +15903,15 @@ local function outbox_write()
   call('HSET', meta, 'seq', whole(outbox_last))
   return 1
 end
-local SLICE_MAX = 50
-local function outbox_slices()
-  local slices = {}
-  for _, plan in ipairs(outbox_plans_made) do
-    local messages = call('ZRANGE', outbox_key(plan.destination), 0, SLICE_MAX)
-    if #messages <= SLICE_MAX then slices[#slices + 1] = { tonumber(plan.destination), messages } end
-  end
-  return slices
-end
 local function outbox_bell()
   if #outbox_plans_made > 0 then call('SPUBLISH', root .. 'bell', 'o') end
 end
-local LANES_MAX = 1000
 local function limit_read(limit)
   local lane, kind, cost, first_ms, valid_ms, rest = string.match(limit, '^;(%w+),(%a!?),(%d+),(%d+),(%d+)(.*)$')
   local place, granted_ms, life_ms = string.match(rest, '^,(%d+),(%d+),(%d+)$')
   return { lane = lane, kind = string.sub(kind, 1, 1), cost = tonumber(cost), place = place, granted_ms = granted_ms,
     life_ms = tonumber(life_ms),
     waiting = string.format(';%s,%s,%s,%s,%s', lane, string.sub(kind, 1, 1), cost, first_ms, valid_ms) }
-end
-local function limited_states(b, entry, to)
-  if not b or not batch_live(b) or round_entry_stale(b, entry) then return '' end
-  return call('GETRANGE', b.key .. ':s', entry.from, to or entry.to)
 end
 local function limited_hand(b, now, flow, entry)
   local from = entry.from
@@ -21173,59 +15936,6 @@ local function run_enqueue(b, now, flow, from, to, timeout_s, due_ms, limit, rea
   limited_enqueue(b, now, due_ms, flow, { core = b.core, from = from, to = to, attempts = attempts, recoveries = 0, timeout_s = timeout_s,
     due_ms = at_ms, limit = string.format(';%s,%s,%s,%.0f,%s', lane, kind, cost, at_ms, valid_ms) })
 end
-local function limited_unused(now, limit, core, from, to)
-  local tasks = to - from + 1
-  outbox_send(now, partition_of(limit.lane), 'unused',
-    string.format('%s %s %.0f %.0f %s %.0f %.0f', limit.lane, limit.granted_ms, tasks, tasks * limit.cost, core, from, to))
-end
-local function limited_free(now, limit, core, from, to)
-  if limit.kind == 'c' then
-    outbox_send(now, partition_of(limit.lane), 'free', string.format('%s %s %.0f %.0f', limit.lane, core, from, to))
-  end
-end
-local function limited_back(now, flow, entry, from, to, limit)
-  outbox_back(now, limit.lane, limit.place, limit.granted_ms,
-    flow .. '|' .. entry_of(entry.core, from, to, entry.attempts, entry.recoveries, entry.timeout_s, entry.due_ms, limit.waiting))
-end
-local function limited_return(now, flow, entry)
-  local limit = limit_read(entry.limit)
-  local states = limited_states(batch_load(entry.core), entry)
-  local at = entry.from
-  for first, after in string.gmatch(states, '()[qr]+()') do
-    local from, to = entry.from + first - 1, entry.from + after - 2
-    if from > at then limited_unused(now, limit, entry.core, at, from - 1) end
-    limited_back(now, flow, entry, from, to, limit)
-    at = to + 1
-  end
-  if at <= entry.to then limited_unused(now, limit, entry.core, at, entry.to) end
-end
-local function limited_drop(b, now)
-  local told = {}
-  for i, lanes in ipairs(call('HVALS', b.key .. ':lanes')) do
-    if i > LANES_MAX then break end -- what is left turns out to be gone when it is granted
-    for lane in string.gmatch(lanes, '(%w+),%a,%d+') do
-      if not told[lane] then
-        told[lane] = true
-        outbox_send(now, partition_of(lane), 'drop', lane .. ' ' .. b.core)
-      end
-    end
-  end
-end
-local function lanes_read(b, parts, at, first)
-  local list = {}
-  for k = 0, tonumber(parts[at]) - 1 do
-    local name, lane, kind = parts[at + 1 + k * 3], parts[at + 2 + k * 3], parts[at + 3 + k * 3]
-    local before = call('HGET', b.key .. ':lanes', name)
-    if not before or string.match(before, '(%w+),%a,%d+$') ~= lane then
-      list[#list + 1] = name
-      list[#list + 1] = (before and before .. ' ' or '') .. string.format('%s,%s,%.0f', lane, kind, first)
-    end
-  end
-  return list
-end
-local function lanes_write(b, list)
-  for i = 1, #list, 1000 do call('HSET', b.key .. ':lanes', unpack(list, i, math.min(i + 999, #list))) end
-end
 local function lane_of_name(b, name, index)
   local lane, kind
   for core, letter, first in string.gmatch(call('HGET', b.key .. ':lanes', name) or '', '(%w+),(%a),(%d+)') do
@@ -21242,7 +15952,6 @@ local function results_without(text, place)
   end
   return table.concat(kept)
 end
-local function result_record(place, json) return struct.pack('>BI2', place, #json) .. json end
 local function result_field(local_index) return 'r' .. string.format('%.0f', math.floor(local_index / 16)) end
 local function round_begin(b, expiration_ms, now)
   b.k = b.k + 1
@@ -21256,7 +15965,6 @@ local function round_write(b)
   call('HSET', b.key, 'k', b.k, 'e', b.e)
   call('HDEL', b.key, 'z', 'y')
 end
-local function round_undealt(b, entry) return b.o_from ~= nil and entry.from >= b.o_from and entry.from <= b.o_to end
 local dealt_batches, dealt_states, dealt_results = {}, {}, {}
 local function results_forget(b, base, first, last)
   local key = segment_key(b, base)
@@ -21276,20 +15984,9 @@ local function results_forget(b, base, first, last)
     end
   end
 end
-local function round_stretches(states, states_from, from, to)
-  local stretches = {}
-  for first, after in string.gmatch(string.sub(states, from - states_from + 1, to - states_from + 1), '()[fqre]+()') do
-    stretches[#stretches + 1] = { from + first - 1, from + after - 2 }
-  end
-  return stretches
-end
 local function round_deal(b, base, first, last)
   dealt_states[#dealt_states + 1] = { b.key .. ':s', first, string.rep('r', last - first + 1) }
   results_forget(b, base, first, last)
-end
-local function round_reached(b, from)
-  dealt_batches[b] = true
-  if not from or from > b.o_to then b.o_from, b.o_to = nil, nil else b.o_from = from end
 end
 local function round_deals_write()
   for _, mark in ipairs(dealt_states) do call('SETRANGE', mark[1], mark[2], mark[3]) end
@@ -21336,7 +16033,7 @@ outbox_write()
 ring_bell()
 outbox_bell()
 return 'queued'`,
-  map: [[1,"lua/task/retry.lua",1],[2,"lua/task/retry.lua",4],[13,"lua/lib/root.lua",2],[15,"lua/lib/root.lua",8],[16,"lua/lib/batch.lua",12],[17,"lua/lib/batch.lua",14],[38,"lua/lib/batch.lua",37],[43,"lua/lib/batch.lua",43],[44,"lua/lib/batch.lua",45],[45,"lua/lib/batch.lua",49],[46,"lua/lib/batch.lua",51],[47,"lua/lib/batch.lua",53],[48,"lua/lib/batch.lua",56],[52,"lua/lib/batch.lua",62],[64,"lua/lib/batch.lua",75],[65,"lua/lib/batch.lua",77],[69,"lua/lib/batch.lua",83],[85,"lua/lib/batch.lua",101],[92,"lua/lib/batch.lua",109],[95,"lua/lib/batch.lua",114],[100,"lua/lib/batch.lua",121],[105,"lua/lib/batch.lua",129],[113,"lua/lib/batch.lua",138],[131,"lua/lib/ring.lua",4],[132,"lua/lib/ring.lua",6],[140,"lua/lib/ring.lua",16],[146,"lua/lib/ring.lua",23],[147,"lua/lib/ring.lua",25],[148,"lua/lib/ring.lua",28],[155,"lua/lib/ring.lua",37],[159,"lua/lib/ring.lua",43],[167,"lua/lib/ring.lua",52],[173,"lua/lib/ready.lua",9],[174,"lua/lib/ready.lua",11],[175,"lua/lib/ready.lua",14],[189,"lua/lib/ready.lua",29],[194,"lua/lib/ready.lua",35],[206,"lua/lib/ready.lua",48],[209,"lua/lib/ready.lua",52],[215,"lua/lib/ready.lua",63],[218,"lua/lib/ready.lua",67],[225,"lua/lib/ready.lua",76],[226,"lua/lib/ready.lua",79],[227,"lua/lib/delayed.lua",3],[228,"lua/lib/delayed.lua",5],[229,"lua/lib/delayed.lua",7],[233,"lua/lib/delayed.lua",13],[236,"lua/lib/delayed.lua",17],[243,"lua/lib/delayed.lua",26],[250,"lua/lib/delayed.lua",37],[257,"lua/lib/outbox.lua",15],[261,"lua/lib/outbox.lua",20],[262,"lua/lib/outbox.lua",22],[263,"lua/lib/outbox.lua",24],[264,"lua/lib/outbox.lua",27],[265,"lua/lib/outbox.lua",29],[269,"lua/lib/outbox.lua",35],[281,"lua/lib/outbox.lua",49],[285,"lua/lib/outbox.lua",54],[295,"lua/lib/outbox.lua",66],[299,"lua/lib/outbox.lua",72],[303,"lua/lib/outbox.lua",78],[308,"lua/lib/outbox.lua",85],[309,"lua/lib/outbox.lua",88],[338,"lua/lib/outbox.lua",120],[347,"lua/lib/outbox.lua",131],[350,"lua/lib/limited.lua",12],[351,"lua/lib/limited.lua",14],[358,"lua/lib/limited.lua",23],[362,"lua/lib/limited.lua",29],[373,"lua/lib/limited.lua",42],[377,"lua/lib/limited.lua",48],[385,"lua/lib/limited.lua",58],[390,"lua/lib/limited.lua",65],[395,"lua/lib/limited.lua",72],[399,"lua/lib/limited.lua",78],[411,"lua/lib/limited.lua",92],[423,"lua/lib/limited.lua",107],[435,"lua/lib/limited.lua",120],[438,"lua/lib/limited.lua",125],[445,"lua/lib/results.lua",3],[454,"lua/lib/results.lua",13],[455,"lua/lib/results.lua",15],[456,"lua/lib/round.lua",9],[460,"lua/lib/round.lua",14],[464,"lua/lib/round.lua",19],[468,"lua/lib/round.lua",24],[469,"lua/lib/round.lua",27],[470,"lua/lib/round.lua",30],[488,"lua/lib/round.lua",50],[495,"lua/lib/round.lua",59],[499,"lua/lib/round.lua",65],[503,"lua/lib/round.lua",70],[518,"lua/task/retry.lua",20],[527,"lua/task/retry.lua",30],[539,"lua/task/retry.lua",43],[540,"lua/task/retry.lua",45]],
+  map: [[1,"lua/task/retry.lua",1],[2,"lua/task/retry.lua",4],[13,"lua/lib/root.lua",2],[15,"lua/lib/root.lua",8],[16,"lua/lib/batch.lua",12],[17,"lua/lib/batch.lua",14],[38,"lua/lib/batch.lua",43],[39,"lua/lib/batch.lua",49],[40,"lua/lib/batch.lua",51],[41,"lua/lib/batch.lua",56],[45,"lua/lib/batch.lua",62],[57,"lua/lib/batch.lua",75],[58,"lua/lib/batch.lua",109],[61,"lua/lib/batch.lua",129],[69,"lua/lib/batch.lua",138],[87,"lua/lib/ring.lua",4],[88,"lua/lib/ring.lua",28],[95,"lua/lib/ring.lua",37],[99,"lua/lib/ready.lua",9],[100,"lua/lib/ready.lua",11],[101,"lua/lib/ready.lua",14],[115,"lua/lib/ready.lua",29],[120,"lua/lib/ready.lua",35],[132,"lua/lib/ready.lua",48],[135,"lua/lib/delayed.lua",3],[136,"lua/lib/delayed.lua",5],[137,"lua/lib/delayed.lua",7],[141,"lua/lib/delayed.lua",13],[144,"lua/lib/delayed.lua",17],[151,"lua/lib/delayed.lua",26],[158,"lua/lib/delayed.lua",37],[165,"lua/lib/outbox.lua",15],[169,"lua/lib/outbox.lua",20],[170,"lua/lib/outbox.lua",22],[171,"lua/lib/outbox.lua",24],[172,"lua/lib/outbox.lua",27],[173,"lua/lib/outbox.lua",29],[177,"lua/lib/outbox.lua",35],[189,"lua/lib/outbox.lua",49],[193,"lua/lib/outbox.lua",54],[203,"lua/lib/outbox.lua",66],[207,"lua/lib/outbox.lua",88],[236,"lua/lib/outbox.lua",131],[239,"lua/lib/limited.lua",14],[246,"lua/lib/limited.lua",29],[257,"lua/lib/limited.lua",42],[261,"lua/lib/limited.lua",48],[269,"lua/lib/limited.lua",125],[276,"lua/lib/results.lua",3],[285,"lua/lib/results.lua",15],[286,"lua/lib/round.lua",9],[290,"lua/lib/round.lua",14],[294,"lua/lib/round.lua",19],[298,"lua/lib/round.lua",27],[299,"lua/lib/round.lua",30],[317,"lua/lib/round.lua",59],[321,"lua/lib/round.lua",70],[336,"lua/task/retry.lua",20],[345,"lua/task/retry.lua",30],[357,"lua/task/retry.lua",43],[358,"lua/task/retry.lua",45]],
 });
 
 /** Every script, by its name. */

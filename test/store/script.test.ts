@@ -246,6 +246,36 @@ test('every line of a compiled script knows where it comes from', () => {
   assert.equal(lines.filter((line) => line.startsWith('--')).length, 0);
 });
 
+test('what a script includes and does not use is not sent', () => {
+  const root = treeOf({
+    'lib/parts.lua': [
+      'local sums, unused = {}, {}',
+      'local words = { redis.call("TIME")[1] }',
+      'local function one() return 1 end',
+      'local function two()',
+      '  return one() + 1',
+      'end',
+      'local function three() return two() + sums[1] end',
+      'local idle = 7',
+    ].join('\n'),
+    'count/two.lua': '-- Two.\n-- @key key string {t}:k\n-- @arg by int\n-- @reply number\n-- @include lib/parts\nreturn two()',
+    'count/three.lua': '-- Three.\n-- @key key string {t}:k\n-- @reply number\n-- @include lib/parts\nreturn three()',
+  });
+  const [three, two] = compileTree(root).map(({ lua }) => lua.split('\n').slice(1));
+  const words = 'local words = { redis.call("TIME")[1] }'; // it does something
+  const both = ['local function one() return 1 end', 'local function two()', '  return one() + 1', 'end'];
+  assert.deepEqual(two, ['local key = KEYS[1]', 'local by = tonumber(ARGV[1])', words, ...both, 'return two()']);
+  const sums = 'local sums, unused = {}, {}'; // one of them is needed
+  assert.deepEqual(three, [
+    'local key = KEYS[1]',
+    sums,
+    words,
+    ...both,
+    'local function three() return two() + sums[1] end',
+    'return three()',
+  ]);
+});
+
 test('the generated module carries the types of the header', () => {
   const text = render(compiled);
   assert.match(
