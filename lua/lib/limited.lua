@@ -11,6 +11,10 @@
 --   b:<core>:lanes   hash: name of a limiter -> `<lane>,<kind>,<first index>` of each that had this name, the last one last
 local LANES_MAX = 1000
 
+-- No grant is so far ahead of its time: a lane's clock stands still where it is set back by less than a second, and what is granted ahead
+-- is a fraction of that. One that seems to be was granted before the clock was set back, and nobody counts it when its time comes again.
+local GRANT_AHEAD_MS_MAX = 1500
+
 local function limit_read(limit)
   local lane, kind, cost, first_ms, valid_ms, rest = string.match(limit, '^;(%w+),(%a!?),(%d+),(%d+),(%d+)(.*)$')
   local place, granted_ms, life_ms = string.match(rest, '^,(%d+),(%d+),(%d+)$')

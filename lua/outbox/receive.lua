@@ -8,13 +8,14 @@
 -- @flags allow-oom
 -- @key   meta      hash    {pN}:m
 -- @arg   source    int     partition that they come from
--- @arg   source_ms int     that partition's clock by now, at least
--- @arg   unsure_ms int     how much later it may be there
+-- @arg   source_ms number  that partition's clock by now, at least
+-- @arg   unsure_ms number  how much later it may be there
+-- @arg   ahead_ms  number  how far this shard's clock is ahead of that one, at most
 -- @arg   keep_ms   int     how long a finished batch stays
 -- @arg   tray_keep_ms int  how long a finished tray stays
--- @arg   now_ms    now     this shard's clock
+-- @arg   now_us    now_us  this shard's clock
 -- @rest  messages          as outbox/slice gave them, ascending
--- @reply [number, number, number, number]   the mark; how many of the messages, from the first, are done with; how many this call has applied; 1 where it has written messages
+-- @reply [number, number, number, number, number]   the mark; how many of the messages, from the first, are done with; how many this call has applied; 1 where it has written messages; this shard's time (us)
 -- @cost  O(messages), and for each that tells of an end O(its tasks)
 -- @include lib/limited
 -- @include lib/granted
@@ -22,6 +23,9 @@
 -- @include lib/notify
 
 local FAILED_MAX = 1000
+local now_ms = math.floor(now_us / 1000)
+-- Two bounds of one clock: the one is as old as the way here was long, the other as wide as our knowing of both clocks.
+source_ms = math.max(source_ms, now_us / 1000 - ahead_ms)
 local kinds = {}
 -- @include lib/receive/*
 
@@ -56,4 +60,4 @@ queue_write()
 local wrote = outbox_write()
 ring_bell(nil, #granted_new > 0)
 if applied > 0 then call('HSET', root .. 'hw', field, string.format('%.0f', mark)) end
-return { mark, done, applied, wrote }
+return { mark, done, applied, wrote, now_us }

@@ -15,7 +15,7 @@
 -- @arg   notes     int     notifications at most, a page rounds up too
 -- @arg   now_ms    now     this shard's clock
 -- @rest  limits            origins that have room again ('*' all): count, then each; origins with little room: count, then (origin, tasks) of each
--- @reply [number, number, number, string[], unknown[], number]   this shard's time; 1 where more may be ready, 2 where notifications are beyond `notes`; first due ms among what was delayed, 0 where none; origins parked, or left with what was granted to them, for want of room; of each run: name in active, core, account, from, to, attempt, recoveries, due_ms, segment base, first page, 1 of a tray and 2 of notifications, pages, ms since a limiter granted it, less than 0 where its time has not come; of the first run of notifications of a batch also its document and when it was created; 1 where messages were written
+-- @reply [number, number, number, string[], unknown[], number]   this shard's time; 1 where more may be ready, 2 where notifications are beyond `notes`; first due ms among what was delayed, 0 where none; origins parked, or left with what was granted to them, for want of room; of each run: name in active, core, account, from, to, attempt, recoveries, due_ms, segment base, first page, 1 of a tray and 2 of notifications, pages, us since a limiter granted it, less than 0 where its time has not come; of the first run of notifications of a batch also its document and when it was created; 1 where messages were written
 -- @cost  O(budget + visits), visits at most 96
 -- @include lib/limited
 -- @include lib/granted
@@ -24,7 +24,7 @@
 
 local WINDOW, VISITS_MAX, PAGE_TASKS, EXPAND, GRANTED_MAX = 48, 96, 16, 250, 128
 -- A grant with less of its life left may not be written in time. So it goes back as a range, with one message; from its process it would be
--- one for each task.
+-- one for each task. So does one whose time seems far: the clock was set back.
 local SPARE = 0.25
 -- So soon a new holder is looked for; he calls as often as that.
 local ALIVE_MS = 2000
@@ -54,9 +54,9 @@ local function parent_of(b)
   return call('HMGET', string.sub(b.key, 1, -2), 'd', 't')
 end
 
-local function add_run(b, ref, member, base, from, to, due_ms, age_ms)
+local function add_run(b, ref, member, base, from, to, due_ms, age_us)
   runs[#runs + 1] = { member, b.core, b.a, from, to, ref.attempt % ROUND_ATTEMPTS, ref.recoveries, due_ms, base, math.floor((from - base) / PAGE_TASKS),
-    b.s == 'tray' and 1 or b.s == 'notes' and 2 or 0, pages_of(b, base, from, to), age_ms, parent_of(b) }
+    b.s == 'tray' and 1 or b.s == 'notes' and 2 or 0, pages_of(b, base, from, to), age_us, parent_of(b) }
 end
 
 local function replay()
@@ -69,7 +69,7 @@ local function replay()
       local states = call('GETRANGE', b.key .. ':s', ref.from, ref.to)
       local base = segment_bounds(b, ref.from)
       for first, after in string.gmatch(states, '()' .. member_byte(ref) .. '+()') do
-        add_run(b, ref, member, base, ref.from + first - 1, ref.from + after - 2, tonumber(due_ms), ref.limit ~= '' and limit_read(ref.limit).life_ms or 0)
+        add_run(b, ref, member, base, ref.from + first - 1, ref.from + after - 2, tonumber(due_ms), ref.limit ~= '' and limit_read(ref.limit).life_ms * 1000 or 0)
       end
     end
   end
@@ -94,7 +94,7 @@ local function start(b, base, from, to, entry, flow, byte)
   b.r = b.r + to - from + 1
   b.dirty = true
   if b.s == 'pending' then b.s = 'processing' end
-  add_run(b, ref, member, base, from, to, entry.due_ms, entry.age_ms or 0)
+  add_run(b, ref, member, base, from, to, entry.due_ms, entry.age_us or 0)
   return to - from + 1
 end
 
@@ -162,7 +162,7 @@ end
 -- Starts what waits of a granted range, as far as there is room; tells the lane what does not wait any more.
 local function take_granted(b, entry, flow, origin, member, until_ms)
   local first, limit = #starts, limit_read(entry.limit)
-  entry.age_ms = limit.life_ms - (tonumber(until_ms) - now_ms)
+  entry.age_us = math.floor((limit.life_ms - (tonumber(until_ms) - now_ms)) * 1000)
   local started, from = take_range(b, entry, math.min(left, room_of(origin)), room_of(origin), flow)
   local at = entry.from
   for i = first + 1, #starts + 1 do
@@ -267,10 +267,11 @@ for i = 1, #granted, 2 do
   local entry = entry_read(text)
   local origin = string.match(flow, '([%w*]+)$')
   local b, limit = batch_load(entry.core), limit_read(entry.limit)
+  local left_ms = tonumber(granted[i + 1]) - now_ms
   if not b or not batch_live(b) or round_entry_stale(b, entry) then
     limited_unused(now_ms, limit, entry.core, entry.from, entry.to)
     granted_take(granted[i])
-  elseif tonumber(granted[i + 1]) - now_ms < SPARE * limit.life_ms and limit.kind ~= 'c' then
+  elseif left_ms < SPARE * limit.life_ms and limit.kind ~= 'c' or left_ms > limit.life_ms + GRANT_AHEAD_MS_MAX then
     limited_return(now_ms, flow, entry)
     granted_take(granted[i])
   elseif room_of(origin) <= 0 then

@@ -19,10 +19,10 @@ export class PartitionClock {
     this.#monotonic = monotonic;
   }
 
-  /** An answer to what was asked then has just come. */
-  heard(now_ms: number, asked_ms: number): void {
+  /** An answer to what was asked then has just come; it tells the time in whole ms, or finer. */
+  heard(now_ms: number, asked_ms: number, unit_ms = 1): void {
     const heard_ms = this.#monotonic();
-    const [least_ms, most_ms] = [now_ms - heard_ms, now_ms + 1 - asked_ms];
+    const [least_ms, most_ms] = [now_ms - heard_ms, now_ms + unit_ms - asked_ms];
     const drift_ms = (heard_ms - this.#heard_ms) * DRIFT;
     this.#heard_ms = heard_ms;
     this.#least_ms = Math.max(this.#least_ms - drift_ms, least_ms);
@@ -38,6 +38,12 @@ export class PartitionClock {
   /** How much later it may be. */
   get unsure_ms(): number {
     return this.#most_ms - this.#least_ms;
+  }
+
+  /** How far it is ahead of this process's clock at most; Infinity where nothing was heard of it yet. */
+  get ahead_ms(): number {
+    const silent_ms = this.#monotonic() - this.#heard_ms;
+    return silent_ms === Number.POSITIVE_INFINITY ? silent_ms : this.#most_ms + silent_ms * DRIFT;
   }
 
   /** What it is by now, as messages from the partition tell it. */

@@ -22,6 +22,7 @@ import {
   sweep,
 } from '../store/outbox.ts';
 import type { RedisClient } from '../store/script.ts';
+import { PartitionClock } from './partition-clock.ts';
 
 /** Where a relayer's numbers go. */
 export interface RelayMeter {
@@ -67,6 +68,8 @@ const LEFT_MS = 250;
  * then it goes along with that and is left out at the destination, by the mark.
  */
 const ACK_DELAY_MS = 250;
+/** A µs, in ms. */
+const US_MS = 0.001;
 
 export class Relayer implements Service {
   readonly name = 'relayer';
@@ -75,6 +78,8 @@ export class Relayer implements Service {
   readonly #sources = new Map<number, Source>();
   /** Destinations that failed, for all sources alike. */
   readonly #troubles = new Map<number, Trouble>();
+  /** Of those that something was carried to. */
+  readonly #clocks = new Map<number, PartitionClock>();
   #stopped = false;
 
   constructor(deps: RelayerDeps) {
@@ -130,7 +135,12 @@ export class Relayer implements Service {
       if (this.#troubles.has(slice.destination)) return this.relay(source);
       try {
         const { client, keep } = this.#deps;
-        const { mark, done, wrote } = await receive(client, source, slice, keep);
+        const clock = this.#clockOf(slice.destination);
+        const asked_ms = monotonicMs();
+        // The dates that come along are of the source's clock, which was known so far ahead of ours, at least, when they were read.
+        const ahead_ms = clock.ahead_ms - (slice.source_ms - slice.read_ms);
+        const { mark, done, wrote, now_ms } = await receive(client, source, slice, keep, Number.isFinite(ahead_ms) ? ahead_ms : undefined);
+        clock.heard(now_ms, asked_ms, US_MS);
         if (done < slice.messages.length) return this.relay(source);
         state.carried.set(slice.destination, { slice, mark });
         state.acking ??= setTimeout(() => void this.#acknowledge(source, state), ACK_DELAY_MS);
@@ -228,6 +238,15 @@ export class Relayer implements Service {
     const now_ms = monotonicMs();
     const ends = [...this.#troubles.values()].map(({ until_ms }) => Math.max(0, until_ms - now_ms));
     return Math.min((this.#deps.backoff ?? BACKOFF).max_ms, ...ends);
+  }
+
+  #clockOf(destination: number): PartitionClock {
+    let clock = this.#clocks.get(destination);
+    if (clock === undefined) {
+      clock = new PartitionClock();
+      this.#clocks.set(destination, clock);
+    }
+    return clock;
   }
 
   #stateOf(source: number): Source {

@@ -85,7 +85,7 @@ type RunReply = [
   first_page: number,
   kind: number,
   pages: (Buffer | null)[],
-  age_ms: number,
+  age_us: number,
   parent?: [doc: Buffer | null, created_ms: Buffer | null],
 ];
 
@@ -114,7 +114,7 @@ function flightOf(name: string, base: number): Flight {
 }
 
 function readRun(run: RunReply, tasks: Claimed[], parents: Map<string, NotesParent>): void {
-  const [name, , account, from, to, attempt, recoveries, due_ms, base, first_page, kind, pages, granted_age_ms] = run;
+  const [name, , account, from, to, attempt, recoveries, due_ms, base, first_page, kind, pages, age_us] = run;
   const flight = flightOf(name.toString('latin1'), base);
   const account_id = account.toString('latin1');
   const single = kind === TRAY;
@@ -132,7 +132,7 @@ function readRun(run: RunReply, tasks: Claimed[], parents: Map<string, NotesPare
     const stored = page[local & PAGE_MASK];
     if (stored === undefined) continue; // not in its segment: the lease ends some day, and the task is `worker_lost`
     const { head, payload } = stored;
-    tasks.push({ head, payload, flight, index, single, account_id, attempt, recoveries, due_ms, granted_age_ms, of });
+    tasks.push({ head, payload, flight, index, single, account_id, attempt, recoveries, due_ms, granted_age_ms: age_us / 1000, of });
   }
 }
 

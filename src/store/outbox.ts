@@ -49,6 +49,8 @@ export interface Received {
   applied: number;
   /** Whether messages were written there. */
   wrote: boolean;
+  /** The destination's clock. */
+  now_ms: number;
 }
 
 /** A reference about which its lane should be asked. */
@@ -188,18 +190,29 @@ export async function readSlices(
   return { slices: slices.map(([destination, messages]) => ({ destination, messages, ...told })), more: more === 1 };
 }
 
-/** Applies messages at their destination; those that it has applied before are left out. Throws where they were read too long ago. */
-export async function receive(client: RedisClient, source: number, slice: Slice, keep: Keep = KEEP_FOR_EVER): Promise<Received> {
+/** What is passed where it is not known how far the destination's clock is ahead of the source's. */
+const AHEAD_UNKNOWN = Number.MAX_SAFE_INTEGER;
+
+/**
+ * Applies messages at their destination; those that it has applied before are left out. Throws where they were read too long ago.
+ * `ahead_ms` is how far the destination's clock is ahead of the source's, at most.
+ */
+export async function receive(
+  client: RedisClient,
+  source: number,
+  slice: Slice,
+  keep: Keep = KEEP_FOR_EVER,
+  ahead_ms = AHEAD_UNKNOWN,
+): Promise<Received> {
   const { destination, messages, read_ms, unsure_ms } = slice;
   const age_ms = monotonicMs() - read_ms;
   if (age_ms + unsure_ms > SLICE_MS_MAX) throw new Error(`the messages were read more than ${SLICE_MS_MAX} ms ago`);
-  const source_ms = Math.floor(slice.source_ms + age_ms);
-  const [mark, done, applied, wrote] = await outboxReceive.call(
+  const [mark, done, applied, wrote, now_us] = await outboxReceive.call(
     client,
     { meta: keys.partition(destination) },
-    { source, source_ms, unsure_ms: Math.ceil(unsure_ms) + 1, ...keep, messages },
+    { source, source_ms: slice.source_ms + age_ms, unsure_ms, ahead_ms, ...keep, messages },
   );
-  return { mark, done, applied, wrote: wrote === 1 };
+  return { mark, done, applied, wrote: wrote === 1, now_ms: now_us / 1000 };
 }
 
 /** Removes messages that were applied; true where more waits for their destination. */

@@ -76,3 +76,21 @@ test('what it may be later than it is taken for is told, and never too little', 
   }
   assert.ok(clock.unsure_ms < 1.5, `${clock.unsure_ms} ms`);
 });
+
+test('how far it is ahead of ours is never told too little, and the less surely the longer nothing was heard', () => {
+  const { clock, at, answer, off_ms } = clocks();
+  assert.equal(clock.ahead_ms, Number.POSITIVE_INFINITY);
+  for (const [ms, way_ms] of [
+    [50, 0.7],
+    [60.4, 0.2],
+    [75, 1.5],
+  ] as const) {
+    at(ms);
+    answer(way_ms);
+    assert.ok(clock.ahead_ms >= 1_000_000.9, `${clock.ahead_ms} ms`);
+  }
+  assert.ok(clock.ahead_ms <= 1_000_000.9 + 1.5, `${clock.ahead_ms} ms`);
+  const before_ms = clock.ahead_ms;
+  at(10_075);
+  assert.ok(clock.ahead_ms - before_ms > 9 && off_ms() <= 0);
+});

@@ -130,7 +130,16 @@ export class Lane {
   async receive(now_us: number, ...messages: string[]): Promise<void> {
     const now_ms = Math.floor(now_us / 1000);
     const numbered = messages.map((message) => `${++this.#seq} ${message}`);
-    const args = { source: this.source, source_ms: now_ms, unsure_ms: 0, keep_ms: 1000, tray_keep_ms: 1000, now_ms, messages: numbered };
+    const args = {
+      source: this.source,
+      source_ms: now_ms,
+      unsure_ms: 0,
+      ahead_ms: 0,
+      keep_ms: 1000,
+      tray_keep_ms: 1000,
+      now_us,
+      messages: numbered,
+    };
     const [, done] = await outboxReceive.call(this.#client, this.meta, args);
     if (done !== messages.length) throw new Error(`${done} of ${messages.length} messages were taken: ${messages[done]}`);
   }

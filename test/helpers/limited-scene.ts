@@ -34,7 +34,7 @@ export interface LimitedScene {
 
 export type ScriptCall = Record<string, RestValue | readonly RestValue[] | undefined>;
 
-async function limiter(rig: Rig, name: string, type: LimiterType, config: LimiterConfig, cost = 1): Promise<TaskLimit> {
+export async function limiter(rig: Rig, name: string, type: LimiterType, config: LimiterConfig, cost = 1): Promise<TaskLimit> {
   const lane = newCore(0, rig.now_ms);
   const timeouts = { queue_timeout: 60, validity_timeout: 604_800 };
   await createLimiter(rig.redis, {
@@ -50,8 +50,8 @@ async function limiter(rig: Rig, name: string, type: LimiterType, config: Limite
   return { name, lane, kind: type.charAt(0), cost, valid_ms: 0 };
 }
 
-export async function grant(redis: Redis, now_ms: number): Promise<void> {
-  await partitionGrant.call(redis, { meta: keys.partition(0) }, { lanes_max: 16, tasks_max: 500, ahead_us: 0, now_us: now_ms * 1000 });
+export async function grant(redis: Redis, now_ms: number, ahead_us = 0): Promise<void> {
+  await partitionGrant.call(redis, { meta: keys.partition(0) }, { lanes_max: 16, tasks_max: 500, ahead_us, now_us: now_ms * 1000 });
 }
 
 /** On a rig that does not check after each call; whatever else is ready there stays where it is. */
@@ -131,7 +131,7 @@ export const LIMIT_CALLS: Record<string, Make[]> = {
     ({ away, now_us }) => ({ asked_ms: now_us / 1000, answers: away.flatMap(([field, sequence], i) => [field, sequence, i % 2]) }),
   ],
   'outbox/overdue': [() => ({ after_ms: 30_000, limit: 500, late_ms: 60_000 })],
-  'outbox/receive': [({ messages }) => ({ ...KEEP, source: 0, source_ms: 0, unsure_ms: 0, messages })],
+  'outbox/receive': [({ messages, now_us }) => ({ ...KEEP, source: 0, source_ms: now_us / 1000, unsure_ms: 0, ahead_ms: 0, messages })],
   'partition/claim': [
     () => ({ holder: 'h2', call_no: 7000, budget: 500, room: 1000, notes: 10, grace_ms: 5000, limits: [0, 0] }),
     () => ({ holder: 'h2', call_no: 7001, budget: 500, room: 3, notes: 10, grace_ms: 5000, limits: [0, 0] }),

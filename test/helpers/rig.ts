@@ -26,13 +26,18 @@ import { type CheckedBatch, checkPartition } from './check-partition.ts';
 import { type Dump, dumpPartition } from './dump-partition.ts';
 import { startRedis } from './redis.ts';
 
+/** Scripts, by their text or its hash, that take the time in µs and not in ms. */
+const IN_US = new Set(Object.values(scripts).flatMap(({ args, sha, lua }) => (args.at(-1)?.[1] === 'now_us' ? [sha, lua] : [])));
+
 /** A client whose scripts see the time that the test says: they take it as their last argument, empty in production. */
 export class ClockedRedis extends Redis {
   now_ms = 0;
 
   override sendCommand(command: Command, stream?: Parameters<Redis['sendCommand']>[1]): unknown {
     const last = command.args.length - 1;
-    if (/^eval(sha)?$/.test(command.name) && command.args[last] === '') command.args[last] = String(this.now_ms);
+    if (/^eval(sha)?$/.test(command.name) && command.args[last] === '') {
+      command.args[last] = String(IN_US.has(String(command.args[0])) ? this.now_ms * 1000 : this.now_ms);
+    }
     return super.sendCommand(command, stream);
   }
 }

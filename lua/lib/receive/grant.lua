@@ -1,6 +1,7 @@
 -- @include lib/limited
 -- @include lib/granted
--- `grant`: a lane lets tasks of a range start. One that is old by now goes back at once, by the lane's own clock.
+-- `grant`: a lane lets tasks of a range start. One that is old by now, or was granted before that clock was set back, goes back at once,
+-- by the lane's own clock.
 
 -- What `away` says of a range moves on with its grants. So where a grant begins behind that, this side has failed over and
 -- lost what came before: it is remembered as if the lane still held it, and found by the sweep.
@@ -26,13 +27,14 @@ kinds.grant = function(body, source_ms, now, unsure_ms)
   local entry = entry_read(text)
   grant_away(lane .. ' ' .. entry.core .. ',' .. to .. ',' .. whole(entry.attempts), entry, tonumber(to), now)
   -- By the least that the sender's clock can be it starts, which is never too early then; by the most it may start no more.
-  life_ms = math.max(0, life_ms - unsure_ms)
+  life_ms = math.max(0, life_ms - math.ceil(unsure_ms))
   -- Of one that was granted ahead of its time more than all.
   local left_ms = life_ms - (source_ms - tonumber(granted_ms))
   local marks = string.format(',%s,%s,%.0f', place, granted_ms, life_ms)
-  if left_ms <= 0 then
+  if left_ms <= 0 or left_ms > life_ms + GRANT_AHEAD_MS_MAX then
     entry.limit = entry.limit .. marks
     return limited_return(now, flow, entry)
   end
-  granted_add(now + left_ms, flow .. '|' .. text .. marks)
+  -- To the us: what it is late by a ms it is nearer to what comes an interval later.
+  granted_add(string.format('%.3f', now_us / 1000 + left_ms), flow .. '|' .. text .. marks)
 end

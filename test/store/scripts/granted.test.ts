@@ -1,0 +1,66 @@
+// What limiters granted, on its way to its start: to the part of a ms, and over a clock that is set.
+import assert from 'node:assert/strict';
+import { after, beforeEach, describe, test } from 'node:test';
+import { keys } from '../../../src/store/keys.ts';
+import { readSlices, receive, relay } from '../../../src/store/outbox.ts';
+import { grant, limiter } from '../../helpers/limited-scene.ts';
+import { SETTINGS, startRig } from '../../helpers/rig.ts';
+
+const rig = await startRig();
+after(() => rig.redis.disconnect());
+beforeEach(() => rig.reset());
+
+const AHEAD_US = 20_000;
+const HOUR_MS = 3_600_000;
+
+/** Four tasks whose window lets two of them start now; its messages wait to be carried over. */
+async function granted(): Promise<void> {
+  const limit = await limiter(rig, 'two', 'window', { limit: 2, interval: 1 });
+  await rig.create({ tasks: Array.from({ length: 4 }, () => ({ limit })) });
+  await relay(rig.redis, 0);
+  await grant(rig.redis, rig.now_ms, AHEAD_US);
+}
+
+describe('grants', () => {
+  test('it is told to the part of a ms how long ago a task was let start', async () => {
+    await granted();
+    const { slices } = await readSlices(rig.redis, 0);
+    for (const slice of slices)
+      await receive(rig.redis, 0, { ...slice, source_ms: slice.source_ms + 2.25, read_ms: performance.now() }, SETTINGS);
+    const ages_ms = (await rig.claim('h1', 10)).map(({ granted_age_ms }) => granted_age_ms);
+    assert.equal(ages_ms.length, 2);
+    for (const age_ms of ages_ms) assert.ok(age_ms >= 2.25 && age_ms < 50 && !Number.isInteger(age_ms), `${age_ms} ms`);
+  });
+
+  test('what it took to carry the message is not taken for time that has not passed', async () => {
+    await granted();
+    const { slices } = await readSlices(rig.redis, 0);
+    rig.pass(30);
+    for (const slice of slices) await receive(rig.redis, 0, { ...slice, read_ms: performance.now() }, SETTINGS, 0.5);
+    const ages_ms = (await rig.claim('h1', 10)).map(({ granted_age_ms }) => granted_age_ms);
+    assert.deepEqual(ages_ms, [29.5, 29.5]);
+  });
+
+  for (const back_ms of [5_000, HOUR_MS]) {
+    test(`what was granted before the clock was set back by ${back_ms / 1000} s does not start when that time comes again`, async () => {
+      await granted();
+      rig.pass(-back_ms);
+      await relay(rig.redis, 0);
+      assert.deepEqual(await rig.claim('h1', 10), []);
+      assert.equal(await rig.redis.zcard(`${keys.partition(0).slice(0, -1)}granted`), 0);
+    });
+
+    test(`nor where it had come back already when the clock was set back by ${back_ms / 1000} s`, async () => {
+      await granted();
+      await relay(rig.redis, 0);
+      rig.pass(-back_ms);
+      assert.deepEqual(await rig.claim('h1', 10), []);
+      // It waits at its limiter again, and starts when that lets it.
+      await relay(rig.redis, 0);
+      rig.pass(2_000);
+      await grant(rig.redis, rig.now_ms, AHEAD_US);
+      await relay(rig.redis, 0);
+      assert.equal((await rig.claim('h1', 10)).length, 2);
+    });
+  }
+});
