@@ -123,6 +123,14 @@ export class Rig {
     this.redis.now_ms += ms;
   }
 
+  /** Lets time pass as it does while somebody works: a tick of `holder` every two seconds. */
+  async passWith(holder: string, ms: number): Promise<void> {
+    for (let left = ms; left > 0; left -= 2_000) {
+      this.pass(Math.min(2_000, left));
+      await this.tick(holder);
+    }
+  }
+
   /** An empty Redis at T0. */
   async reset(partitions = 4): Promise<void> {
     await this.redis.flushall();
