@@ -47,9 +47,6 @@ export const SWEEP_TASKS_MAX = 20_000;
 export const CLAIM_MAX = 128;
 /** Claims that a thread has under way: what it may take of an origin is known only when the ones before were answered. */
 export const CLAIMS_UNDER_WAY_MAX = 2;
-/** Claims beside those, of partitions where work has just come, and their tasks: a page of one account, and one of another. */
-export const CLAIMS_ASIDE_MAX = 4;
-export const CLAIM_ASIDE_MAX = 32;
 /** A claim unanswered for this long holds up no other: its Redis node may be frozen. */
 export const CLAIM_PATIENCE_MS = 50;
 
@@ -88,5 +85,5 @@ export const RECOVERIES_MAX = 3;
 /** Hours that a batch lives where its creator said nothing. */
 export const DEFAULT_EXPIRATION_H = 24;
 
-if (SEGMENT_TASKS_MAX < PAGE_TASKS || CLAIM_ASIDE_MAX >= CLAIM_MAX || CLAIM_MAX > SETTLE_MAX || SETTLE_FLUSH > SETTLE_MAX)
+if (SEGMENT_TASKS_MAX < PAGE_TASKS || CLAIM_MAX > SETTLE_MAX || SETTLE_FLUSH > SETTLE_MAX)
   throw new Error('The limits contradict each other.');

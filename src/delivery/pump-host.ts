@@ -6,19 +6,16 @@ import type { Pump } from './pump.ts';
 
 /** What a pump needs from the thread that runs it. */
 export interface PumpHost {
-  /**
-   * Takes places for a claim, none where others claim first: up to `floor` in any case, so that no partition starves. `rung`: work has
-   * come since the last claim.
-   */
-  reserve(pump: Pump, floor: number, rung: boolean): number;
+  /** Takes up to `wanted` places for tasks in flight; at least `floor` are given, so that no partition starves. */
+  reserve(pump: Pump, wanted: number, floor: number): number;
   /** Gives back places that no task took. */
   release(places: number): void;
   /** Takes up to so many of the places that notifications may have. */
   reserveNotes(wanted: number): number;
   releaseNotes(notes: number): void;
   readonly has_notes: boolean;
-  /** A claim was answered and brought so many tasks, or failed; until then few others may begin. */
-  claimEnded(pump: Pump, tasks: number): void;
+  /** A claim was answered or failed; until then few others may begin. */
+  claimEnded(pump: Pump): void;
   /** A turn ended and left work to claim. */
   stillHungry(pump: Pump): void;
   origins: Origins;

@@ -13,7 +13,7 @@
 // reply means that it may have happened.
 import { backoff_ms } from '../base/backoff.ts';
 import { monotonicMs } from '../base/clock.ts';
-import { SETTLE_DELAY_MS } from '../base/limits.ts';
+import { CLAIM_MAX, SETTLE_DELAY_MS } from '../base/limits.ts';
 import {
   answersOf,
   type ClaimReply,
@@ -249,8 +249,7 @@ export class Pump {
     const settlements = began_ms + TIMER_EARLY_MS >= this.#outcomes.due_ms ? this.#outcomes.take() : [];
     const tick = began_ms >= this.#next_tick_ms;
     const due = tick && began_ms >= this.#due_ms;
-    if (due) this.#rung = true;
-    const places = this.#claiming && (due || this.#hasWork()) ? this.#host.reserve(this, PLACES_MIN - this.#flying.count, this.#rung) : 0;
+    const places = this.#claiming && (due || this.#hasWork()) ? this.#host.reserve(this, CLAIM_MAX, PLACES_MIN - this.#flying.count) : 0;
     const grant = this.#claiming && began_ms >= this.#next_grant_ms;
     const lates = this.#lates.splice(0);
     if (settlements.length === 0 && !tick && places === 0 && !grant && lates.length === 0) return false;
@@ -265,9 +264,10 @@ export class Pump {
       claim: places > 0 ? this.#claimRequest(places, notes) : null,
       grant,
       lates,
+    }).finally(() => {
+      if (places > 0) this.#host.claimEnded(this);
     });
     const { settled, tick: ticked, claimed, granted, told, error } = answersOf(reply);
-    if (places > 0) this.#host.claimEnded(this, claimed?.tasks.length ?? 0);
     for (const one of [settled, ticked, claimed, granted]) if (one !== null) this.clock.heard(one.now_ms, began_ms);
     if (settled !== null) this.#settled(settlements, settled);
     else this.#outcomes.putBack(settlements);

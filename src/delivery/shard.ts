@@ -2,7 +2,7 @@
 import { monotonicMs } from '../base/clock.ts';
 import { groupBy } from '../base/group-by.ts';
 import { ID_PREFIX, taskId } from '../base/id.ts';
-import { NOTIFICATIONS_SHARE } from '../base/limits.ts';
+import { CLAIM_PATIENCE_MS, CLAIMS_UNDER_WAY_MAX, NOTIFICATIONS_SHARE } from '../base/limits.ts';
 import { type LimitedLog, type Log, limitedLog } from '../base/log.ts';
 import type { Service } from '../base/service.ts';
 import { endsWithin, notBefore } from '../base/timing.ts';
@@ -15,7 +15,6 @@ import type { Slice } from '../store/outbox.ts';
 import type { Claimed, GrantReply, Settlement, TickReply } from '../store/partition.ts';
 import type { RedisClient } from '../store/script.ts';
 import type { Tracing } from '../tracing/attempts.ts';
-import { Claims } from './claims.ts';
 import type { DeliveryMeter } from './meter.ts';
 import { type Notification, notificationOf } from './notification.ts';
 import { Origins } from './origins.ts';
@@ -62,7 +61,8 @@ export class CallbackShard implements Service, PumpHost {
   readonly #calls = new Set<RunningCall>();
   readonly #suspects = new Suspects((call) => this.#calls.has(call));
   readonly #keys: SigningKeys;
-  readonly #claims = new Claims<Pump>();
+  /** Claims under way, and when they began. */
+  readonly #claims = new Map<Pump, number>();
   readonly origins: Origins;
   /** Places not reserved. */
   #places: number;
@@ -115,7 +115,6 @@ export class CallbackShard implements Service, PumpHost {
   #forget(partition: number, pump: Pump): void {
     if (pump.owned || !pump.empty || this.#pumps.get(partition) !== pump) return;
     pump.close();
-    this.#claims.forget(pump);
     this.#pumps.delete(partition);
   }
 
@@ -147,19 +146,14 @@ export class CallbackShard implements Service, PumpHost {
     for (const pump of this.#pumps.values()) if (pump.owned && keys.bell(pump.partition) === channel) pump.look();
   }
 
-  reserve(pump: Pump, floor: number, rung: boolean): number {
-    const budget = this.#claims.budget(pump, rung, () => this.#firstHungry(pump) === pump);
-    if (budget === 0) this.#feed();
-    const places = Math.max(Math.min(budget, this.#places), Math.min(budget, floor), 0);
+  reserve(pump: Pump, wanted: number, floor: number): number {
+    const now_ms = monotonicMs();
+    for (const [other, began_ms] of this.#claims) if (now_ms - began_ms > CLAIM_PATIENCE_MS) this.#claims.delete(other);
+    if (this.#claims.size >= CLAIMS_UNDER_WAY_MAX) return 0;
+    const places = Math.max(Math.min(wanted, this.#places), Math.min(wanted, floor), 0);
     this.#places -= places;
-    if (places > 0) this.#claims.began(pump, budget);
+    if (places > 0) this.#claims.set(pump, now_ms);
     return places;
-  }
-
-  /** Of those who could claim now, and `own`, who was fed longest ago. */
-  #firstHungry(own: Pump): Pump {
-    for (const pump of this.#pumps.values()) if (pump === own || (this.#canFeed(pump) && pump.hungry())) return pump;
-    return own;
   }
 
   reserveNotes(wanted: number): number {
@@ -176,16 +170,13 @@ export class CallbackShard implements Service, PumpHost {
     return this.#notes > 0;
   }
 
+  /** Calls under way. */
   get in_flight(): number {
     return this.#calls.size;
   }
 
-  claimEnded(pump: Pump, tasks: number): void {
-    // Who was fed last is fed last; a claim that brought nothing keeps its turn.
-    if (this.#claims.ended(pump) && tasks > 0) {
-      this.#pumps.delete(pump.partition);
-      this.#pumps.set(pump.partition, pump);
-    }
+  claimEnded(pump: Pump): void {
+    this.#claims.delete(pump);
     this.#feed();
   }
 
@@ -194,7 +185,7 @@ export class CallbackShard implements Service, PumpHost {
   }
 
   #canFeed(pump: Pump): boolean {
-    return this.#claims.free(pump) && (this.#places > 0 || pump.starving);
+    return this.#claims.size < CLAIMS_UNDER_WAY_MAX && (this.#places > 0 || pump.starving);
   }
 
   release(places: number): void {
@@ -208,13 +199,20 @@ export class CallbackShard implements Service, PumpHost {
     this.#feeding = true;
     setImmediate(() => {
       this.#feeding = false;
-      for (const pump of [...this.#pumps.values()]) if (this.#canFeed(pump) && pump.hungry()) pump.wake();
+      for (const pump of [...this.#pumps.values()]) {
+        if (this.#canFeed(pump) && pump.hungry()) pump.wake();
+      }
     });
   }
 
   run(pump: Pump, tasks: readonly Claimed[], now_ms: number): void {
     const claimed_ms = pump.clock.earliest_ms(now_ms);
     this.#taken += tasks.length;
+    if (tasks.length > 0) {
+      // Who was fed last is fed last; a claim that brought nothing keeps its turn.
+      this.#pumps.delete(pump.partition);
+      this.#pumps.set(pump.partition, pump);
+    }
     for (const task of tasks) this.origins.began(task.flight.origin);
     for (const [age_ms, together] of groupBy(tasks, (task) => Math.min(0, task.granted_age_ms))) {
       if (age_ms === 0) this.#start(pump, together, now_ms, claimed_ms);

@@ -54,8 +54,8 @@ class Host implements PumpHost {
   readonly started: Claimed[] = [];
   places = 100;
   ticks = 0;
-  reserve(): number {
-    return this.places;
+  reserve(_pump: Pump, wanted: number): number {
+    return Math.min(wanted, this.places);
   }
   release(): void {}
   readonly has_notes = true;
