@@ -33,7 +33,7 @@ export function needed<L extends { text: string }>(lines: readonly L[]): L[] {
   for (const { loc } of waiting.keys()) {
     if (loc !== undefined) for (let at = loc.start.line; at <= loc.end.line; at++) left_out.add(at);
   }
-  // A line of which something else has a part stays, and with it all of the statement.
+  // Whole lines are left out, so nothing else may stand on them.
   for (const statement of chunk.body) {
     if (waiting.has(statement as Named) || statement.loc === undefined) continue;
     const { start, end } = statement.loc;
@@ -56,7 +56,7 @@ function isPlain(value: luaparse.Expression): boolean {
   return value.type === 'TableConstructorExpression' ? value.fields.length === 0 : /Literal$/.test(value.type);
 }
 
-/** Every name in there, but for what it declares itself at its top. */
+/** Every name in there; too many of them only leave too much in. */
 function namesIn(statement: Statement, into: Set<string>): void {
   const visit = (node: unknown): void => {
     if (Array.isArray(node)) for (const one of node) visit(one);
