@@ -1,6 +1,6 @@
 // What a pump and the thread that runs it know of each other.
 import type { Slice } from '../store/outbox.ts';
-import type { Claimed, GrantReply, TickReply, TurnSettings } from '../store/partition.ts';
+import type { Claimed, GrantReply, Late, TickReply, TurnSettings } from '../store/partition.ts';
 import type { Origins } from './origins.ts';
 import type { Pump } from './pump.ts';
 
@@ -23,8 +23,8 @@ export interface PumpHost {
   run(pump: Pump, tasks: readonly Claimed[], now_ms: number): void;
   ticked(reply: TickReply): void;
   granted(reply: GrantReply): void;
-  /** Messages of this partition wait to be carried over. */
-  relay(partition: number): void;
+  /** Messages of this partition wait to be carried over; among them these. */
+  relay(partition: number, lates?: readonly Late[]): void;
   /** Some of them, to be carried over at once. */
   carry(partition: number, slices: readonly Slice[]): void;
   /** Lanes are to be asked about what this partition has away. */

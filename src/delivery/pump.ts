@@ -287,7 +287,7 @@ export class Pump {
       );
     }
     const messages = settled?.messages || ticked?.messages || claimed?.messages || told || (granted?.messages && !carried);
-    if (messages) this.#host.relay(this.partition);
+    if (messages) this.#host.relay(this.partition, told === null ? [] : lates);
     if (error !== null) return this.#failed(error);
     this.#failures = 0;
     this.#answered_ms = monotonicMs();

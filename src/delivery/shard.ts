@@ -12,9 +12,10 @@ import type { Outbound } from '../outbound/outbound.ts';
 import type { Hints } from '../store/hints.ts';
 import { keys } from '../store/keys.ts';
 import type { Slice } from '../store/outbox.ts';
-import type { Claimed, GrantReply, Settlement, TickReply } from '../store/partition.ts';
+import type { Claimed, GrantReply, Late, Settlement, TickReply } from '../store/partition.ts';
 import type { RedisClient } from '../store/script.ts';
 import type { Tracing } from '../tracing/attempts.ts';
+import { LATE_MS, LateStarts } from './late-starts.ts';
 import type { DeliveryMeter } from './meter.ts';
 import { type Notification, notificationOf } from './notification.ts';
 import { Origins } from './origins.ts';
@@ -22,6 +23,7 @@ import { Pump } from './pump.ts';
 import type { PumpHost, PumpSettings } from './pump-host.ts';
 import type { Relayer } from './relayer.ts';
 import { SigningKeys } from './signing-keys.ts';
+import { Slots } from './slots.ts';
 import { specOf } from './spec.ts';
 import { Suspects } from './suspects.ts';
 import { tracedNotification, tracedTask } from './traced.ts';
@@ -46,10 +48,6 @@ export interface ShardDeps {
 
 /** Tasks whose account's signing keys could not be read come back after this long. */
 const KEYS_RETRY_MS = 1_000;
-/** A start that is later than this is told to its limiter; less is what a timer, and not knowing another clock to the ms, make of any. */
-const LATE_MS = 3;
-/** How often calls that hold slots are held against the fence. */
-const FENCE_MS = 250;
 /** What is left of a drain after running calls were aborted, for their settlements. */
 const SETTLE_AFTER_ABORT_MS = 3_000;
 
@@ -60,6 +58,7 @@ export class CallbackShard implements Service, PumpHost {
   readonly #pumps = new Map<number, Pump>();
   readonly #calls = new Set<RunningCall>();
   readonly #suspects = new Suspects((call) => this.#calls.has(call));
+  readonly #late_starts = new LateStarts();
   readonly #keys: SigningKeys;
   /** Claims under way, and when they began. */
   readonly #claims = new Map<Pump, number>();
@@ -72,9 +71,7 @@ export class CallbackShard implements Service, PumpHost {
   #notes: number;
   #feeding = false;
   #audit: NodeJS.Timeout | null = null;
-  /** Calls that hold a slot of a limiter, and the pump of each. */
-  readonly #slots = new Map<RunningCall, Pump>();
-  #fence: NodeJS.Timeout | null = null;
+  readonly #slots = new Slots();
   #draining = false;
   #brief = false;
 
@@ -138,7 +135,7 @@ export class CallbackShard implements Service, PumpHost {
       await endsWithin(drained, SETTLE_AFTER_ABORT_MS);
     }
     for (const pump of this.#pumps.values()) pump.close();
-    if (this.#fence !== null) clearInterval(this.#fence);
+    this.#slots.close();
   }
 
   /** Hints of this channel may have been lost. */
@@ -244,7 +241,7 @@ export class CallbackShard implements Service, PumpHost {
     for (const task of tasks) this.#begin(pump, task, secrets, pump.now_ms(), claimed_ms);
   }
 
-  #begin(pump: Pump, task: Claimed, secrets: readonly Buffer[], now_ms: number, claimed_ms: number): void {
+  #begin(pump: Pump, task: Claimed, secrets: readonly Buffer[], now_ms: number, claimed_ms: number, again = false): void {
     if (this.#draining || pump.fenced) return this.#handBack(pump, task, 0);
     const wait_ms = this.#suspects.wait_ms(task);
     if (wait_ms > 0) return this.#handBack(pump, task, wait_ms);
@@ -252,8 +249,9 @@ export class CallbackShard implements Service, PumpHost {
     const spec = specOf(task.head);
     if (spec.valid_until_ms !== null && now_ms >= spec.valid_until_ms)
       return this.#end(pump, settlementOfExpired(task, now_ms), 'shutdown', 0);
-    this.#deps.meter.lag(Math.max(0, now_ms - task.due_ms));
+    if (!again) this.#deps.meter.lag(Math.max(0, now_ms - task.due_ms));
     const counted = task.flight.limit !== null && task.flight.limit.kind !== 'c';
+    let hold_ms = 0;
     const span = tracedTask(this.#deps.tracing, task, spec, pump.now_ms(), claimed_ms);
     const running = this.#deps.outbound.call(
       {
@@ -268,11 +266,19 @@ export class CallbackShard implements Service, PumpHost {
         batch_id: task.single ? null : ID_PREFIX.batch + task.flight.core,
         timeout_ms: spec.timeout_ms,
         secrets,
-        sent: counted ? () => this.#sent(pump, task, claimed_ms) : undefined,
+        sent: counted
+          ? () => {
+              hold_ms = this.#hold(pump, task, claimed_ms);
+              return hold_ms === 0;
+            }
+          : undefined,
       },
       (outcome) => {
         this.#calls.delete(running);
-        this.#slots.delete(running);
+        this.#slots.left(running);
+        if (outcome.error?.code === 'stale' && hold_ms < Number.POSITIVE_INFINITY) {
+          return notBefore(monotonicMs() + hold_ms, () => this.#begin(pump, task, secrets, pump.now_ms(), claimed_ms, true));
+        }
         const told = this.#brief ? { ...outcome, excerpt: null } : outcome;
         const now_ms = pump.now_ms();
         span?.ended(outcome, now_ms);
@@ -282,19 +288,18 @@ export class CallbackShard implements Service, PumpHost {
     );
     this.#calls.add(running);
     this.#suspects.began(task, running);
-    if (task.flight.limit?.kind !== 'c') return;
-    this.#slots.set(running, pump);
-    this.#fence ??= setInterval(() => this.#fenceSlots(), FENCE_MS);
+    if (task.flight.limit?.kind === 'c') this.#slots.taken(running, pump);
   }
 
-  /** The request goes out, if this is true. A limiter of rates counts it as of the grant, unless that was a while ago. */
-  #sent(pump: Pump, task: Claimed, claimed_ms: number): boolean {
+  /** In how many ms the request may go out; Infinity for never. A limiter of rates counts it as of the grant, unless that was a while ago. */
+  #hold(pump: Pump, task: Claimed, claimed_ms: number): number {
     const { limit } = task.flight;
-    if (limit === null) return true;
+    if (limit === null) return 0;
     const age_ms = task.granted_age_ms + monotonicMs() - claimed_ms;
-    if (age_ms > limit.life_ms) return false;
+    const wait_ms = this.#late_starts.wait_ms(limit, age_ms);
+    if (wait_ms > 0) return wait_ms;
     if (age_ms > LATE_MS) pump.late({ lane: limit.lane, granted_ms: limit.granted_ms, late_ms: Math.ceil(age_ms), units: limit.cost });
-    return true;
+    return 0;
   }
 
   #beginNotification(pump: Pump, task: Claimed, secrets: readonly Buffer[]): void {
@@ -354,8 +359,8 @@ export class CallbackShard implements Service, PumpHost {
     this.#deps.meter.granted(reply);
   }
 
-  relay(partition: number): void {
-    void this.#deps.relayer.relay(partition);
+  relay(partition: number, lates: readonly Late[] = []): void {
+    void this.#deps.relayer.relay(partition).then(() => this.#late_starts.heard(lates));
   }
 
   carry(partition: number, slices: readonly Slice[]): void {
@@ -364,15 +369,6 @@ export class CallbackShard implements Service, PumpHost {
 
   sweep(partition: number): void {
     void this.#deps.relayer.sweep(partition);
-  }
-
-  /** Others may have taken over what was claimed there, and its slots: what holds one must end. */
-  #fenceSlots(): void {
-    if (this.#slots.size === 0 && this.#fence !== null) {
-      clearInterval(this.#fence);
-      this.#fence = null;
-    }
-    for (const [call, pump] of this.#slots) if (pump.fenced) call.abort('shutdown');
   }
 
   failed(partition: number, error: Error): void {
