@@ -118,7 +118,7 @@ fingerprint = find README.md src docs deploy -type f \( -name README.md -o -name
 define run-tests
 mkdir -p .make; files=$$($(1) | sort); \
 if [ -z "$$files" ]; then echo 'No test files found.' >&2; exit 1; fi; \
-code=0; TEST_DIST=dist node --import tsx --test --test-concurrency=2 --test-timeout=$(or $(TEST_MS_MAX),180000) \
+code=0; TEST_DIST=dist node --import tsx --test --test-concurrency=2 --test-timeout=$(or $(TEST_MS_MAX),300000) \
   --test-reporter=spec --test-reporter-destination=stdout \
   --test-reporter=./scripts/slowest-files.js --test-reporter-destination=.make/slowest \
   $$files || code=$$?; \

@@ -47,7 +47,7 @@ export const guarantees: Bench = {
   name: 'guarantees',
   what: 'CPU a task that each guarantee adds, in microseconds, of the server and of Redis: medians of differences within a turn',
   async run(stage) {
-    const tasks = stage.smoke ? 2_000 : 30_000;
+    const tasks = stage.smoke ? 500 : 30_000;
     const fleets: Fleet[] = [];
     const apis: Api[] = [];
     const start = async (options: { replica?: boolean; env?: Record<string, string> } = {}): Promise<Place & { b: Api }> => {

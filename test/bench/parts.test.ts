@@ -1,28 +1,16 @@
-// The rows that take a task apart, the flame graphs and the soak, in their small size: that they run, count right and are whole.
+// The rows that take a task apart, in their small size: that they run, count right and are whole.
 import assert from 'node:assert/strict';
-import { execFile } from 'node:child_process';
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { after, before, test } from 'node:test';
-import { promisify } from 'node:util';
+import { before, test } from 'node:test';
+import { runBench } from '../helpers/bench-run.ts';
 
-const TIME_MS_MAX = 150_000;
 const SIZES = [10, 100, 1_000];
 const KINDS = ['window', 'bucket', 'leaky', 'points', 'concurrent'];
 
 type Figures = Record<string, number | null>;
 
-/** From src, so that nothing needs to be built first. */
-async function bench(file: string, ...args: string[]): Promise<unknown> {
-  const all = ['--import', 'tsx', `bench/${file}.ts`, '--json', '--engine', 'src/main.ts', ...args];
-  const { stdout } = await promisify(execFile)(process.execPath, all, { timeout: TIME_MS_MAX });
-  return JSON.parse(stdout);
-}
-
 let results: Record<string, Figures>;
 before(async () => {
-  results = ((await bench('main', '--smoke', 'lua_cost', 'mixed', 'guarantees')) as { results: Record<string, Figures> }).results;
+  results = ((await runBench('main', '--smoke', 'lua_cost', 'mixed', 'guarantees')) as { results: Record<string, Figures> }).results;
 });
 
 function figuresOf(row: string): Figures {
@@ -63,33 +51,4 @@ test('each guarantee is measured, of the server and of Redis', () => {
   // A claim of 128 tasks of one batch is one lease: it is written, looked at and taken away.
   assert.ok((figures['lease_commands'] ?? 0) > 2 / 128);
   assert.ok((figures['lease_redis_us'] ?? 0) > 0);
-});
-
-test('a flame graph has the frames of the main thread and of a callback thread, and needs nothing from elsewhere', async () => {
-  const out = mkdtempSync(join(tmpdir(), 'sluice-flame-'));
-  after(() => rmSync(out, { recursive: true, force: true }));
-  const line = (await bench('flame', '--smoke', '--out', out)) as {
-    tasks: number;
-    allocated_bytes_each: number;
-    cpu_us_each_by_thread: Record<string, number>;
-    allocated_bytes_each_by_thread: Record<string, number>;
-    file: string;
-  };
-  // As the server counts; a create that it could not answer in time is not among them, though its tasks are.
-  assert.ok(line.tasks > 0 && line.tasks <= 10_000, String(line.tasks));
-  for (const thread of ['main', 'callbacks']) {
-    assert.ok((line.cpu_us_each_by_thread[thread] ?? 0) > 0, JSON.stringify(line));
-    assert.ok((line.allocated_bytes_each_by_thread[thread] ?? 0) > 0, JSON.stringify(line));
-  }
-  const page = readFileSync(line.file, 'utf8');
-  assert.equal(page.match(/<svg /g)?.length, 2);
-  assert.match(page, /delivery\/shard/);
-  assert.doesNotMatch(page, /<(?:script|img|link)[^>]+(?:src|href)=/);
-});
-
-test('a soak says what was answered, how soon, and how memory goes', async () => {
-  const { figures } = (await bench('soak', '--minutes', '0.08', '--rate', '100')) as { figures: Record<string, number> };
-  assert.ok((figures['requests'] ?? 0) > 100, JSON.stringify(figures));
-  for (const name of ['read_p99_ms', 'create_p99_ms', 'add_p99_ms', 'redis_bytes_per_minute'])
-    assert.ok(Number.isFinite(figures[name]), name);
 });

@@ -1,7 +1,7 @@
 // The rows of the table that are not in table-work.test.ts.
 import { test } from 'node:test';
 import { ROWS } from '../../bench/table/rows.ts';
-import { assertComplete, smokeRun } from '../helpers/table-run.ts';
+import { assertComplete, smokeRun } from '../helpers/bench-run.ts';
 
 const ELSEWHERE = ['end_to_end', 'flow', 'create', 'slow_receiver', 'backlog', 'fleets'];
 

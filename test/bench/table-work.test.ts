@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
 import type { TableRun } from '../../bench/table/judge.ts';
-import { assertComplete, smokeRun } from '../helpers/table-run.ts';
+import { assertComplete, smokeRun } from '../helpers/bench-run.ts';
 
 const ROWS = ['end_to_end', 'flow', 'create', 'slow_receiver', 'backlog', 'fleets'];
 
