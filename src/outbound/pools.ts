@@ -31,6 +31,8 @@ const OPENING_MIN = 16;
 /** With so many connections of an origin in use, a call waits this long in the line before it is worth another. */
 const PATIENT_FROM = 128;
 const PATIENCE_MS = 10;
+/** So often in a row a look may be late, and then it counts all the same: who is always late would wait for ever. */
+const LATE_LOOKS_MAX = 4;
 
 export interface PoolsOptions {
   connections_per_origin_max: number;
@@ -92,6 +94,9 @@ export class Origin implements Lane {
   #in_flight = 0;
   /** Looks whether somebody has waited for long. */
   #look: NodeJS.Timeout | null = null;
+  #late_looks = 0;
+  /** Calls that left their connection as it was. */
+  #answered = 0;
   readonly #pools: Pools;
 
   constructor(url: string, pools: Pools) {
@@ -129,6 +134,7 @@ export class Origin implements Lane {
       slot.retire();
       this.#goOn();
     } else {
+      this.#answered += 1;
       const next = this.waiting.shift();
       if (next !== null) next.send(slot);
       else {
@@ -206,11 +212,14 @@ export class Origin implements Lane {
   #lookLater(): void {
     if (this.#look !== null || this.waiting.size === 0 || this.#in_use < PATIENT_FROM) return;
     const at_ms = this.#pools.options.monotonic() + PATIENCE_MS;
+    const answered = this.#answered;
     this.#look = setTimeout(() => {
       this.#look = null;
       if (this.#pools.closed) return;
-      // Where this comes late, it was not the receiver who kept them waiting.
-      if (this.#pools.options.monotonic() - at_ms < PATIENCE_MS / 2) this.#sendWaiting();
+      // Where this comes late though the receiver answers, it was perhaps not that which kept them waiting.
+      const late = this.#pools.options.monotonic() - at_ms >= PATIENCE_MS / 2 && this.#answered > answered;
+      this.#late_looks = late ? this.#late_looks + 1 : 0;
+      if (this.#late_looks % LATE_LOOKS_MAX === 0) this.#sendWaiting();
       this.#lookLater();
     }, PATIENCE_MS);
   }

@@ -77,6 +77,23 @@ test('a receiver that holds its answers gets as many connections as calls', asyn
   assert.ok((await Promise.all(calls)).every((o) => o.verdict === 'success'));
 });
 
+test('so does one whose caller is so busy that each of its timers is late', async (t) => {
+  const { origin, held, arrived } = await holding(t);
+  const outbound = outboundFor(t, { connections_per_origin_max: 200, connections_max: 200 });
+  const call = () => outcomeOf(outbound, callTo(origin));
+  const calls = Array.from({ length: 128 }, call);
+  await arrived(128);
+  const work = (): void => {
+    for (const from_ms = performance.now(); performance.now() - from_ms < 30; );
+    if (outbound.stats().connections < 200) setImmediate(work);
+  };
+  work();
+  calls.push(...Array.from({ length: 72 }, call));
+  await arrived(200);
+  for (const response of held) response.end();
+  assert.ok((await Promise.all(calls)).every((o) => o.verdict === 'success'));
+});
+
 test('a free connection that the receiver closes is not counted any more, and the next call opens another', async (t) => {
   const sockets: Socket[] = [];
   const server = createHttpServer((_request, response) => response.end());

@@ -1,6 +1,17 @@
 import assert from 'node:assert/strict';
 import { type ChildProcess, spawn } from 'node:child_process';
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, realpathSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  realpathSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
@@ -111,7 +122,8 @@ test('a guest leaves the redis alone when it stops, and becomes the owner when t
   await endProcess(passing.child, 'SIGTERM');
   assert.ok(isAlive(pid));
   await endProcess(owner.child, 'SIGKILL');
-  await until(async () => readFileSync(ownerFile(dir), 'utf8').includes(`"pid":${guest.child.pid}`), 5_000, 'the guest to own it');
+  const owned = (): boolean => existsSync(ownerFile(dir)) && readFileSync(ownerFile(dir), 'utf8').includes(`"pid":${guest.child.pid}`);
+  await until(async () => owned(), 10_000, 'the guest to own it');
   await endProcess(guest.child, 'SIGTERM');
   assert.ok(isGone(pid));
 });
