@@ -1,7 +1,9 @@
 -- @include lib/ready
--- Work with a time: `delayed` holds `<flow>|<entry>` by due time and gives it to its flow then.
+-- Work with a time: `delayed` holds `<flow>|<entry>` by due time. A tick gives it to its flow so long before that, and who claims it waits
+-- for the time; then the way to Redis and back makes nobody late. What a limiter is to let start is given to that at its time.
+local DUE_AHEAD_MS = 10
 local delays = {}
--- The earliest time in it before this script, where that is of interest.
+-- When the earliest of what was in it before this script is looked for, where that is of interest.
 local delayed_before = nil
 
 local function delayed_push(due_ms, flow, entry)
@@ -17,18 +19,19 @@ end
 local function queue_write()
   if #delays > 0 then
     delayed_before = tonumber(call('ZRANGE', root .. 'delayed', 0, 0, 'WITHSCORES')[2])
+    if delayed_before then delayed_before = delayed_before - DUE_AHEAD_MS end
   end
   ready_write()
   for i = 1, #delays, 1000 do call('ZADD', root .. 'delayed', unpack(delays, i, math.min(i + 999, #delays))) end
 end
 
--- The earliest time among what this script delays, or nil.
+-- When the earliest of what this script delays is looked for, or nil.
 local function delays_first()
   local first = nil
   for i = 1, #delays, 2 do
     if not first or delays[i] < first then first = delays[i] end
   end
-  return first
+  return first and first - DUE_AHEAD_MS
 end
 
 -- Hints to whoever works on this partition: `0` where work is ready (or `granted`), and the time at which some will be, or at which

@@ -42,7 +42,7 @@ local lanes_ms = first_of(root .. 'lanes') or math.huge
 if pressure == 0 and call('EXISTS', root .. 'holders', root .. 'active:' .. holder, root .. 'ready:f', root .. 'ready:r', root .. 'ready:n',
   root .. 'parked', root .. 'granted', root .. 'outbox') == 0 then
   local delayed_ms, deadline_ms = first_of(delayed), first_of(deadlines)
-  local first_ms = math.min(delayed_ms or math.huge, deadline_ms or math.huge, away_ms)
+  local first_ms = math.min((delayed_ms or math.huge) - DUE_AHEAD_MS, deadline_ms or math.huge, away_ms)
   if first_ms > now_ms and lanes_ms > now_ms then
     local empty = not delayed_ms and away_ms == math.huge and lanes_ms == math.huge
     return { now_ms, first_ms < math.huge and first_ms or 0, 0, 0, 0, 0, 0, 0, 0, 0, empty and 8 or 0 }
@@ -159,7 +159,17 @@ end
 
 -- What became due. Neighbours that differ in nothing else become one range: a thousand schedules due at one second cost a claim and a
 -- settlement of a few ranges then, not of a thousand.
-local due = call('ZRANGEBYSCORE', root .. 'delayed', '-inf', now_ms, 'LIMIT', 0, DUE_MAX)
+local soon = call('ZRANGEBYSCORE', delayed, '-inf', now_ms + DUE_AHEAD_MS, 'WITHSCORES', 'LIMIT', 0, DUE_MAX)
+local due, not_yet_ms = {}, nil
+for i = 1, #soon, 2 do
+  local text, at_ms = soon[i], tonumber(soon[i + 1])
+  -- A range of many origins goes on to the flow of each.
+  if at_ms > now_ms and (string.find(text, ';', 1, true) or string.find(text, ':*|', 1, true)) then
+    not_yet_ms = not_yet_ms or at_ms
+  else
+    due[#due + 1] = text
+  end
+end
 local alike, ranges_of = {}, {}
 for _, text in ipairs(due) do
   local flow, core, from, to, rest = string.match(text, '^([^|]+)|(%w+),(%d+),(%d+)(,.*)$')
@@ -191,7 +201,7 @@ for _, one in ipairs(alike) do
   end
   push()
 end
-if #due == DUE_MAX then more = 1 end
+if #soon == 2 * DUE_MAX and #due > 0 then more = 1 end
 
 -- What limiters granted and nobody had room to start.
 local returned = call('ZRANGEBYSCORE', root .. 'granted', '-inf', now_ms, 'LIMIT', 0, DUE_MAX)
@@ -280,15 +290,14 @@ notify_plan(now_ms)
 
 -- When to come again, read before the first write as everything is.
 local next_ms = 0
-local function sooner(key, after)
-  local at_ms = tonumber(call('ZRANGE', key, after, after, 'WITHSCORES')[2])
-  if at_ms and (next_ms == 0 or at_ms < next_ms) then next_ms = at_ms end
-end
-sooner(delayed, #due)
-sooner(deadlines, #ended)
-sooner(root .. 'granted', #returned)
-local put_back_ms = delays_first()
-if put_back_ms and (next_ms == 0 or put_back_ms < next_ms) then next_ms = put_back_ms end
+local function no_later(at_ms) if at_ms and (next_ms == 0 or at_ms < next_ms) then next_ms = at_ms end end
+local function score_at(key, rank) return tonumber(call('ZRANGE', key, rank, rank, 'WITHSCORES')[2]) end
+local delayed_ms = score_at(delayed, #soon / 2)
+no_later(delayed_ms and delayed_ms - DUE_AHEAD_MS)
+no_later(not_yet_ms)
+no_later(score_at(deadlines, #ended))
+no_later(score_at(root .. 'granted', #returned))
+no_later(delays_first())
 local flags = (away_ms <= now_ms and 2 or 0) + (lanes_ms <= now_ms and 4 or 0)
 if away_ms > now_ms and away_ms < math.huge and (next_ms == 0 or away_ms < next_ms) then next_ms = away_ms end
 if early > 0 or (early_rank or 0) > 0 then

@@ -9,6 +9,7 @@ import { endsWithin, notBefore } from '../base/timing.ts';
 import type { RunningCall } from '../outbound/call.ts';
 import type { FailureCode } from '../outbound/failures.ts';
 import type { Outbound } from '../outbound/outbound.ts';
+import { startsIn } from '../store/claimed.ts';
 import type { Hints } from '../store/hints.ts';
 import { keys } from '../store/keys.ts';
 import type { Slice } from '../store/outbox.ts';
@@ -211,9 +212,9 @@ export class CallbackShard implements Service, PumpHost {
       this.#pumps.set(pump.partition, pump);
     }
     for (const task of tasks) this.origins.began(task.flight.origin);
-    for (const [age_ms, together] of groupBy(tasks, (task) => Math.min(0, task.granted_age_ms))) {
-      if (age_ms === 0) this.#start(pump, together, now_ms, claimed_ms);
-      else notBefore(pump.clock.latest_ms(now_ms - age_ms), () => this.#start(pump, together, pump.now_ms(), claimed_ms));
+    for (const [wait_ms, together] of groupBy(tasks, (task) => startsIn(task, now_ms))) {
+      if (wait_ms === 0) this.#start(pump, together, now_ms, claimed_ms);
+      else notBefore(pump.clock.latest_ms(now_ms + wait_ms), () => this.#start(pump, together, pump.now_ms(), claimed_ms));
     }
   }
 

@@ -51,6 +51,18 @@ export interface Claimed extends StoredTask {
   of: NotesParent | null;
 }
 
+/** Nothing is claimed so long before its time; see lua/lib/delayed.lua. */
+const AHEAD_MS_MAX = 100;
+
+/**
+ * In how many ms what was claimed at `now_ms` may start: when its limiter lets it, and its own time is there. One whose time seems far was
+ * ready before the clock was set back.
+ */
+export function startsIn({ granted_age_ms, due_ms }: Claimed, now_ms: number): number {
+  const due_in_ms = due_ms - now_ms;
+  return Math.max(0, -granted_age_ms, due_in_ms > AHEAD_MS_MAX ? 0 : due_in_ms);
+}
+
 /** What notifications are made from, beside their records. */
 export interface NotesParent {
   core: string;

@@ -147,6 +147,7 @@ end
 local function entry_of(core, from, to, attempts, recoveries, timeout_s, due_ms, limit)
   return string.format('%s,%d,%d,%d,%d,%d,%d%s', core, from, to, attempts, recoveries, timeout_s, due_ms, limit or '')
 end
+local DUE_AHEAD_MS = 10
 local delays = {}
 local delayed_before = nil
 local function delayed_push(due_ms, flow, entry)
@@ -159,6 +160,7 @@ end
 local function queue_write()
   if #delays > 0 then
     delayed_before = tonumber(call('ZRANGE', root .. 'delayed', 0, 0, 'WITHSCORES')[2])
+    if delayed_before then delayed_before = delayed_before - DUE_AHEAD_MS end
   end
   ready_write()
   for i = 1, #delays, 1000 do call('ZADD', root .. 'delayed', unpack(delays, i, math.min(i + 999, #delays))) end
@@ -168,7 +170,7 @@ local function delays_first()
   for i = 1, #delays, 2 do
     if not first or delays[i] < first then first = delays[i] end
   end
-  return first
+  return first and first - DUE_AHEAD_MS
 end
 local function ring_bell(sooner_ms, granted)
   local ready = granted or #plans_made > 0
@@ -691,7 +693,7 @@ outbox_write()
 ring_bell()
 idem_write(answer('added', first, now_ms))
 return answer('added', first, now_ms)`,
-  map: [[1,"lua/batch/add.lua",1],[2,"lua/batch/add.lua",7],[3,"lua/batch/add.lua",17],[4,"lua/batch/add.lua",16],[5,"lua/batch/add.lua",15],[6,"lua/batch/add.lua",14],[7,"lua/batch/add.lua",13],[8,"lua/batch/add.lua",12],[9,"lua/batch/add.lua",11],[10,"lua/batch/add.lua",10],[11,"lua/batch/add.lua",9],[12,"lua/batch/add.lua",8],[13,"lua/batch/add.lua",18],[14,"lua/lib/root.lua",2],[16,"lua/lib/root.lua",8],[17,"lua/lib/batch.lua",12],[18,"lua/lib/batch.lua",14],[39,"lua/lib/batch.lua",37],[44,"lua/lib/batch.lua",43],[45,"lua/lib/batch.lua",49],[46,"lua/lib/batch.lua",51],[47,"lua/lib/batch.lua",62],[59,"lua/lib/batch.lua",75],[60,"lua/lib/batch.lua",77],[64,"lua/lib/batch.lua",109],[67,"lua/lib/batch.lua",129],[75,"lua/lib/batch.lua",138],[93,"lua/lib/ring.lua",4],[94,"lua/lib/ring.lua",28],[101,"lua/lib/ring.lua",37],[105,"lua/lib/ready.lua",9],[106,"lua/lib/ready.lua",11],[107,"lua/lib/ready.lua",14],[121,"lua/lib/ready.lua",29],[126,"lua/lib/ready.lua",35],[138,"lua/lib/ready.lua",48],[141,"lua/lib/delayed.lua",3],[142,"lua/lib/delayed.lua",5],[143,"lua/lib/delayed.lua",7],[147,"lua/lib/delayed.lua",13],[150,"lua/lib/delayed.lua",17],[157,"lua/lib/delayed.lua",26],[164,"lua/lib/delayed.lua",37],[171,"lua/lib/outbox.lua",15],[175,"lua/lib/outbox.lua",20],[176,"lua/lib/outbox.lua",22],[177,"lua/lib/outbox.lua",24],[178,"lua/lib/outbox.lua",27],[179,"lua/lib/outbox.lua",29],[183,"lua/lib/outbox.lua",35],[195,"lua/lib/outbox.lua",49],[199,"lua/lib/outbox.lua",54],[209,"lua/lib/outbox.lua",66],[213,"lua/lib/outbox.lua",88],[242,"lua/lib/limited.lua",18],[249,"lua/lib/limited.lua",33],[260,"lua/lib/limited.lua",46],[264,"lua/lib/limited.lua",52],[272,"lua/lib/limited.lua",111],[284,"lua/lib/limited.lua",124],[287,"lua/lib/operation.lua",4],[288,"lua/lib/operation.lua",6],[291,"lua/lib/operation.lua",11],[297,"lua/lib/operation.lua",18],[302,"lua/lib/append.lua",6],[304,"lua/lib/append.lua",9],[310,"lua/lib/append.lua",17],[339,"lua/lib/append.lua",81],[340,"lua/lib/append.lua",83],[350,"lua/lib/append.lua",96],[360,"lua/lib/append.lua",107],[369,"lua/lib/notify.lua",19],[370,"lua/lib/notify.lua",22],[379,"lua/lib/notify.lua",34],[380,"lua/lib/notify.lua",36],[385,"lua/lib/notify.lua",43],[401,"lua/lib/notify.lua",60],[413,"lua/lib/notify.lua",74],[423,"lua/lib/notify.lua",85],[441,"lua/lib/notify.lua",105],[448,"lua/lib/notify.lua",115],[460,"lua/lib/notify.lua",130],[476,"lua/lib/notify.lua",148],[488,"lua/lib/notify.lua",161],[491,"lua/lib/notify.lua",166],[502,"lua/lib/notify.lua",179],[515,"lua/lib/notify.lua",193],[520,"lua/lib/notify.lua",199],[523,"lua/lib/notify.lua",204],[528,"lua/lib/notify.lua",211],[558,"lua/lib/notify.lua",243],[580,"lua/lib/notify.lua",267],[581,"lua/lib/notify.lua",269],[587,"lua/lib/notify.lua",276],[602,"lua/lib/notify.lua",292],[604,"lua/lib/notify.lua",296],[610,"lua/lib/notify.lua",303],[613,"lua/lib/idem.lua",6],[614,"lua/lib/idem.lua",8],[615,"lua/lib/idem.lua",10],[621,"lua/batch/add.lua",25],[623,"lua/batch/add.lua",28],[626,"lua/batch/add.lua",32],[630,"lua/batch/add.lua",37],[653,"lua/batch/add.lua",61],[663,"lua/batch/add.lua",72],[666,"lua/batch/add.lua",76]],
+  map: [[1,"lua/batch/add.lua",1],[2,"lua/batch/add.lua",7],[3,"lua/batch/add.lua",17],[4,"lua/batch/add.lua",16],[5,"lua/batch/add.lua",15],[6,"lua/batch/add.lua",14],[7,"lua/batch/add.lua",13],[8,"lua/batch/add.lua",12],[9,"lua/batch/add.lua",11],[10,"lua/batch/add.lua",10],[11,"lua/batch/add.lua",9],[12,"lua/batch/add.lua",8],[13,"lua/batch/add.lua",18],[14,"lua/lib/root.lua",2],[16,"lua/lib/root.lua",8],[17,"lua/lib/batch.lua",12],[18,"lua/lib/batch.lua",14],[39,"lua/lib/batch.lua",37],[44,"lua/lib/batch.lua",43],[45,"lua/lib/batch.lua",49],[46,"lua/lib/batch.lua",51],[47,"lua/lib/batch.lua",62],[59,"lua/lib/batch.lua",75],[60,"lua/lib/batch.lua",77],[64,"lua/lib/batch.lua",109],[67,"lua/lib/batch.lua",129],[75,"lua/lib/batch.lua",138],[93,"lua/lib/ring.lua",4],[94,"lua/lib/ring.lua",28],[101,"lua/lib/ring.lua",37],[105,"lua/lib/ready.lua",9],[106,"lua/lib/ready.lua",11],[107,"lua/lib/ready.lua",14],[121,"lua/lib/ready.lua",29],[126,"lua/lib/ready.lua",35],[138,"lua/lib/ready.lua",48],[141,"lua/lib/delayed.lua",4],[143,"lua/lib/delayed.lua",7],[144,"lua/lib/delayed.lua",9],[148,"lua/lib/delayed.lua",15],[151,"lua/lib/delayed.lua",19],[159,"lua/lib/delayed.lua",29],[166,"lua/lib/delayed.lua",40],[173,"lua/lib/outbox.lua",15],[177,"lua/lib/outbox.lua",20],[178,"lua/lib/outbox.lua",22],[179,"lua/lib/outbox.lua",24],[180,"lua/lib/outbox.lua",27],[181,"lua/lib/outbox.lua",29],[185,"lua/lib/outbox.lua",35],[197,"lua/lib/outbox.lua",49],[201,"lua/lib/outbox.lua",54],[211,"lua/lib/outbox.lua",66],[215,"lua/lib/outbox.lua",88],[244,"lua/lib/limited.lua",18],[251,"lua/lib/limited.lua",33],[262,"lua/lib/limited.lua",46],[266,"lua/lib/limited.lua",52],[274,"lua/lib/limited.lua",111],[286,"lua/lib/limited.lua",124],[289,"lua/lib/operation.lua",4],[290,"lua/lib/operation.lua",6],[293,"lua/lib/operation.lua",11],[299,"lua/lib/operation.lua",18],[304,"lua/lib/append.lua",6],[306,"lua/lib/append.lua",9],[312,"lua/lib/append.lua",17],[341,"lua/lib/append.lua",81],[342,"lua/lib/append.lua",83],[352,"lua/lib/append.lua",96],[362,"lua/lib/append.lua",107],[371,"lua/lib/notify.lua",19],[372,"lua/lib/notify.lua",22],[381,"lua/lib/notify.lua",34],[382,"lua/lib/notify.lua",36],[387,"lua/lib/notify.lua",43],[403,"lua/lib/notify.lua",60],[415,"lua/lib/notify.lua",74],[425,"lua/lib/notify.lua",85],[443,"lua/lib/notify.lua",105],[450,"lua/lib/notify.lua",115],[462,"lua/lib/notify.lua",130],[478,"lua/lib/notify.lua",148],[490,"lua/lib/notify.lua",161],[493,"lua/lib/notify.lua",166],[504,"lua/lib/notify.lua",179],[517,"lua/lib/notify.lua",193],[522,"lua/lib/notify.lua",199],[525,"lua/lib/notify.lua",204],[530,"lua/lib/notify.lua",211],[560,"lua/lib/notify.lua",243],[582,"lua/lib/notify.lua",267],[583,"lua/lib/notify.lua",269],[589,"lua/lib/notify.lua",276],[604,"lua/lib/notify.lua",292],[606,"lua/lib/notify.lua",296],[612,"lua/lib/notify.lua",303],[615,"lua/lib/idem.lua",6],[616,"lua/lib/idem.lua",8],[617,"lua/lib/idem.lua",10],[623,"lua/batch/add.lua",25],[625,"lua/batch/add.lua",28],[628,"lua/batch/add.lua",32],[632,"lua/batch/add.lua",37],[655,"lua/batch/add.lua",61],[665,"lua/batch/add.lua",72],[668,"lua/batch/add.lua",76]],
 });
 
 /** Cancels a batch: every task not running becomes cancelled at once, whatever their number; running ones finish and count. See lua/batch/cancel.lua. */
@@ -838,6 +840,7 @@ end
 local function entry_of(core, from, to, attempts, recoveries, timeout_s, due_ms, limit)
   return string.format('%s,%d,%d,%d,%d,%d,%d%s', core, from, to, attempts, recoveries, timeout_s, due_ms, limit or '')
 end
+local DUE_AHEAD_MS = 10
 local delays = {}
 local delayed_before = nil
 local function delayed_push(due_ms, flow, entry)
@@ -850,6 +853,7 @@ end
 local function queue_write()
   if #delays > 0 then
     delayed_before = tonumber(call('ZRANGE', root .. 'delayed', 0, 0, 'WITHSCORES')[2])
+    if delayed_before then delayed_before = delayed_before - DUE_AHEAD_MS end
   end
   ready_write()
   for i = 1, #delays, 1000 do call('ZADD', root .. 'delayed', unpack(delays, i, math.min(i + 999, #delays))) end
@@ -859,7 +863,7 @@ local function delays_first()
   for i = 1, #delays, 2 do
     if not first or delays[i] < first then first = delays[i] end
   end
-  return first
+  return first and first - DUE_AHEAD_MS
 end
 local function ring_bell(sooner_ms, granted)
   local ready = granted or #plans_made > 0
@@ -1200,7 +1204,7 @@ else
   updated_ms = tonumber(call('HGET', b.key, 'u'))
 end
 return { outcome, b.s, b.n, b.c, b.f, b.x, updated_ms }`,
-  map: [[1,"lua/batch/cancel.lua",1],[2,"lua/batch/cancel.lua",7],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/batch.lua",12],[11,"lua/lib/batch.lua",14],[32,"lua/lib/batch.lua",37],[37,"lua/lib/batch.lua",43],[38,"lua/lib/batch.lua",45],[39,"lua/lib/batch.lua",83],[55,"lua/lib/batch.lua",101],[62,"lua/lib/batch.lua",109],[65,"lua/lib/batch.lua",129],[73,"lua/lib/batch.lua",138],[91,"lua/lib/ring.lua",4],[92,"lua/lib/ring.lua",28],[99,"lua/lib/ring.lua",37],[103,"lua/lib/ready.lua",9],[104,"lua/lib/ready.lua",11],[105,"lua/lib/ready.lua",14],[119,"lua/lib/ready.lua",29],[124,"lua/lib/ready.lua",35],[136,"lua/lib/ready.lua",48],[139,"lua/lib/delayed.lua",3],[140,"lua/lib/delayed.lua",5],[141,"lua/lib/delayed.lua",7],[145,"lua/lib/delayed.lua",13],[148,"lua/lib/delayed.lua",17],[155,"lua/lib/delayed.lua",26],[162,"lua/lib/delayed.lua",37],[169,"lua/lib/outbox.lua",15],[173,"lua/lib/outbox.lua",20],[174,"lua/lib/outbox.lua",22],[175,"lua/lib/outbox.lua",24],[176,"lua/lib/outbox.lua",27],[177,"lua/lib/outbox.lua",29],[181,"lua/lib/outbox.lua",35],[193,"lua/lib/outbox.lua",88],[222,"lua/lib/outbox.lua",131],[225,"lua/lib/limited.lua",12],[226,"lua/lib/limited.lua",96],[238,"lua/lib/notify.lua",19],[239,"lua/lib/notify.lua",22],[248,"lua/lib/notify.lua",34],[249,"lua/lib/notify.lua",36],[254,"lua/lib/notify.lua",43],[270,"lua/lib/notify.lua",60],[282,"lua/lib/notify.lua",74],[292,"lua/lib/notify.lua",85],[310,"lua/lib/notify.lua",105],[317,"lua/lib/notify.lua",115],[329,"lua/lib/notify.lua",130],[345,"lua/lib/notify.lua",148],[357,"lua/lib/notify.lua",161],[360,"lua/lib/notify.lua",166],[371,"lua/lib/notify.lua",179],[384,"lua/lib/notify.lua",193],[389,"lua/lib/notify.lua",199],[392,"lua/lib/notify.lua",204],[397,"lua/lib/notify.lua",211],[427,"lua/lib/notify.lua",243],[449,"lua/lib/notify.lua",267],[450,"lua/lib/notify.lua",269],[456,"lua/lib/notify.lua",276],[471,"lua/lib/notify.lua",292],[473,"lua/lib/notify.lua",296],[479,"lua/lib/notify.lua",303],[482,"lua/batch/cancel.lua",17]],
+  map: [[1,"lua/batch/cancel.lua",1],[2,"lua/batch/cancel.lua",7],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/batch.lua",12],[11,"lua/lib/batch.lua",14],[32,"lua/lib/batch.lua",37],[37,"lua/lib/batch.lua",43],[38,"lua/lib/batch.lua",45],[39,"lua/lib/batch.lua",83],[55,"lua/lib/batch.lua",101],[62,"lua/lib/batch.lua",109],[65,"lua/lib/batch.lua",129],[73,"lua/lib/batch.lua",138],[91,"lua/lib/ring.lua",4],[92,"lua/lib/ring.lua",28],[99,"lua/lib/ring.lua",37],[103,"lua/lib/ready.lua",9],[104,"lua/lib/ready.lua",11],[105,"lua/lib/ready.lua",14],[119,"lua/lib/ready.lua",29],[124,"lua/lib/ready.lua",35],[136,"lua/lib/ready.lua",48],[139,"lua/lib/delayed.lua",4],[141,"lua/lib/delayed.lua",7],[142,"lua/lib/delayed.lua",9],[146,"lua/lib/delayed.lua",15],[149,"lua/lib/delayed.lua",19],[157,"lua/lib/delayed.lua",29],[164,"lua/lib/delayed.lua",40],[171,"lua/lib/outbox.lua",15],[175,"lua/lib/outbox.lua",20],[176,"lua/lib/outbox.lua",22],[177,"lua/lib/outbox.lua",24],[178,"lua/lib/outbox.lua",27],[179,"lua/lib/outbox.lua",29],[183,"lua/lib/outbox.lua",35],[195,"lua/lib/outbox.lua",88],[224,"lua/lib/outbox.lua",131],[227,"lua/lib/limited.lua",12],[228,"lua/lib/limited.lua",96],[240,"lua/lib/notify.lua",19],[241,"lua/lib/notify.lua",22],[250,"lua/lib/notify.lua",34],[251,"lua/lib/notify.lua",36],[256,"lua/lib/notify.lua",43],[272,"lua/lib/notify.lua",60],[284,"lua/lib/notify.lua",74],[294,"lua/lib/notify.lua",85],[312,"lua/lib/notify.lua",105],[319,"lua/lib/notify.lua",115],[331,"lua/lib/notify.lua",130],[347,"lua/lib/notify.lua",148],[359,"lua/lib/notify.lua",161],[362,"lua/lib/notify.lua",166],[373,"lua/lib/notify.lua",179],[386,"lua/lib/notify.lua",193],[391,"lua/lib/notify.lua",199],[394,"lua/lib/notify.lua",204],[399,"lua/lib/notify.lua",211],[429,"lua/lib/notify.lua",243],[451,"lua/lib/notify.lua",267],[452,"lua/lib/notify.lua",269],[458,"lua/lib/notify.lua",276],[473,"lua/lib/notify.lua",292],[475,"lua/lib/notify.lua",296],[481,"lua/lib/notify.lua",303],[484,"lua/batch/cancel.lua",17]],
 });
 
 /** Makes a batch real: its segments were written before, under names that expire; here they get their own, and its work See lua/batch/create.lua. */
@@ -1297,6 +1301,7 @@ end
 local function entry_of(core, from, to, attempts, recoveries, timeout_s, due_ms, limit)
   return string.format('%s,%d,%d,%d,%d,%d,%d%s', core, from, to, attempts, recoveries, timeout_s, due_ms, limit or '')
 end
+local DUE_AHEAD_MS = 10
 local delays = {}
 local delayed_before = nil
 local function delayed_push(due_ms, flow, entry)
@@ -1309,6 +1314,7 @@ end
 local function queue_write()
   if #delays > 0 then
     delayed_before = tonumber(call('ZRANGE', root .. 'delayed', 0, 0, 'WITHSCORES')[2])
+    if delayed_before then delayed_before = delayed_before - DUE_AHEAD_MS end
   end
   ready_write()
   for i = 1, #delays, 1000 do call('ZADD', root .. 'delayed', unpack(delays, i, math.min(i + 999, #delays))) end
@@ -1318,7 +1324,7 @@ local function delays_first()
   for i = 1, #delays, 2 do
     if not first or delays[i] < first then first = delays[i] end
   end
-  return first
+  return first and first - DUE_AHEAD_MS
 end
 local function ring_bell(sooner_ms, granted)
   local ready = granted or #plans_made > 0
@@ -1503,7 +1509,7 @@ outbox_write()
 ring_bell(expires_ms)
 idem_write({ 1, now_ms })
 return { 1, now_ms }`,
-  map: [[1,"lua/batch/create.lua",1],[2,"lua/batch/create.lua",7],[3,"lua/batch/create.lua",22],[4,"lua/batch/create.lua",21],[5,"lua/batch/create.lua",20],[6,"lua/batch/create.lua",19],[7,"lua/batch/create.lua",18],[8,"lua/batch/create.lua",17],[9,"lua/batch/create.lua",16],[10,"lua/batch/create.lua",15],[11,"lua/batch/create.lua",14],[12,"lua/batch/create.lua",13],[13,"lua/batch/create.lua",12],[14,"lua/batch/create.lua",11],[15,"lua/batch/create.lua",10],[16,"lua/batch/create.lua",9],[17,"lua/batch/create.lua",8],[18,"lua/batch/create.lua",23],[19,"lua/lib/root.lua",2],[21,"lua/lib/root.lua",8],[22,"lua/lib/batch.lua",49],[23,"lua/lib/batch.lua",51],[24,"lua/lib/batch.lua",62],[36,"lua/lib/batch.lua",114],[41,"lua/lib/ring.lua",4],[42,"lua/lib/ring.lua",28],[49,"lua/lib/ring.lua",37],[53,"lua/lib/ready.lua",9],[54,"lua/lib/ready.lua",11],[55,"lua/lib/ready.lua",14],[69,"lua/lib/ready.lua",29],[74,"lua/lib/ready.lua",35],[86,"lua/lib/ready.lua",48],[89,"lua/lib/delayed.lua",3],[90,"lua/lib/delayed.lua",5],[91,"lua/lib/delayed.lua",7],[95,"lua/lib/delayed.lua",13],[98,"lua/lib/delayed.lua",17],[105,"lua/lib/delayed.lua",26],[112,"lua/lib/delayed.lua",37],[119,"lua/lib/outbox.lua",15],[123,"lua/lib/outbox.lua",20],[124,"lua/lib/outbox.lua",22],[125,"lua/lib/outbox.lua",24],[126,"lua/lib/outbox.lua",27],[127,"lua/lib/outbox.lua",29],[131,"lua/lib/outbox.lua",35],[143,"lua/lib/outbox.lua",49],[147,"lua/lib/outbox.lua",54],[157,"lua/lib/outbox.lua",66],[161,"lua/lib/outbox.lua",88],[190,"lua/lib/limited.lua",18],[197,"lua/lib/limited.lua",33],[208,"lua/lib/limited.lua",46],[212,"lua/lib/limited.lua",52],[220,"lua/lib/limited.lua",111],[232,"lua/lib/limited.lua",124],[235,"lua/lib/idem.lua",6],[236,"lua/lib/idem.lua",8],[237,"lua/lib/idem.lua",10],[243,"lua/batch/create.lua",30],[247,"lua/batch/create.lua",35],[258,"lua/batch/create.lua",47],[266,"lua/batch/create.lua",56],[269,"lua/batch/create.lua",60],[271,"lua/batch/create.lua",63]],
+  map: [[1,"lua/batch/create.lua",1],[2,"lua/batch/create.lua",7],[3,"lua/batch/create.lua",22],[4,"lua/batch/create.lua",21],[5,"lua/batch/create.lua",20],[6,"lua/batch/create.lua",19],[7,"lua/batch/create.lua",18],[8,"lua/batch/create.lua",17],[9,"lua/batch/create.lua",16],[10,"lua/batch/create.lua",15],[11,"lua/batch/create.lua",14],[12,"lua/batch/create.lua",13],[13,"lua/batch/create.lua",12],[14,"lua/batch/create.lua",11],[15,"lua/batch/create.lua",10],[16,"lua/batch/create.lua",9],[17,"lua/batch/create.lua",8],[18,"lua/batch/create.lua",23],[19,"lua/lib/root.lua",2],[21,"lua/lib/root.lua",8],[22,"lua/lib/batch.lua",49],[23,"lua/lib/batch.lua",51],[24,"lua/lib/batch.lua",62],[36,"lua/lib/batch.lua",114],[41,"lua/lib/ring.lua",4],[42,"lua/lib/ring.lua",28],[49,"lua/lib/ring.lua",37],[53,"lua/lib/ready.lua",9],[54,"lua/lib/ready.lua",11],[55,"lua/lib/ready.lua",14],[69,"lua/lib/ready.lua",29],[74,"lua/lib/ready.lua",35],[86,"lua/lib/ready.lua",48],[89,"lua/lib/delayed.lua",4],[91,"lua/lib/delayed.lua",7],[92,"lua/lib/delayed.lua",9],[96,"lua/lib/delayed.lua",15],[99,"lua/lib/delayed.lua",19],[107,"lua/lib/delayed.lua",29],[114,"lua/lib/delayed.lua",40],[121,"lua/lib/outbox.lua",15],[125,"lua/lib/outbox.lua",20],[126,"lua/lib/outbox.lua",22],[127,"lua/lib/outbox.lua",24],[128,"lua/lib/outbox.lua",27],[129,"lua/lib/outbox.lua",29],[133,"lua/lib/outbox.lua",35],[145,"lua/lib/outbox.lua",49],[149,"lua/lib/outbox.lua",54],[159,"lua/lib/outbox.lua",66],[163,"lua/lib/outbox.lua",88],[192,"lua/lib/limited.lua",18],[199,"lua/lib/limited.lua",33],[210,"lua/lib/limited.lua",46],[214,"lua/lib/limited.lua",52],[222,"lua/lib/limited.lua",111],[234,"lua/lib/limited.lua",124],[237,"lua/lib/idem.lua",6],[238,"lua/lib/idem.lua",8],[239,"lua/lib/idem.lua",10],[245,"lua/batch/create.lua",30],[249,"lua/batch/create.lua",35],[260,"lua/batch/create.lua",47],[268,"lua/batch/create.lua",56],[271,"lua/batch/create.lua",60],[273,"lua/batch/create.lua",63]],
 });
 
 /** Deletes a batch that has finished: it is gone for callers at once, and `tick` frees its memory in slices. Its companion See lua/batch/delete.lua. */
@@ -1866,6 +1872,7 @@ end
 local function entry_of(core, from, to, attempts, recoveries, timeout_s, due_ms, limit)
   return string.format('%s,%d,%d,%d,%d,%d,%d%s', core, from, to, attempts, recoveries, timeout_s, due_ms, limit or '')
 end
+local DUE_AHEAD_MS = 10
 local delays = {}
 local delayed_before = nil
 local function delayed_push(due_ms, flow, entry)
@@ -1878,6 +1885,7 @@ end
 local function queue_write()
   if #delays > 0 then
     delayed_before = tonumber(call('ZRANGE', root .. 'delayed', 0, 0, 'WITHSCORES')[2])
+    if delayed_before then delayed_before = delayed_before - DUE_AHEAD_MS end
   end
   ready_write()
   for i = 1, #delays, 1000 do call('ZADD', root .. 'delayed', unpack(delays, i, math.min(i + 999, #delays))) end
@@ -1887,7 +1895,7 @@ local function delays_first()
   for i = 1, #delays, 2 do
     if not first or delays[i] < first then first = delays[i] end
   end
-  return first
+  return first and first - DUE_AHEAD_MS
 end
 local function ring_bell(sooner_ms, granted)
   local ready = granted or #plans_made > 0
@@ -2153,7 +2161,7 @@ if b.h then
   ring_bell()
 end
 return 1`,
-  map: [[1,"lua/batch/release.lua",1],[2,"lua/batch/release.lua",4],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/batch.lua",12],[11,"lua/lib/batch.lua",14],[32,"lua/lib/batch.lua",37],[37,"lua/lib/batch.lua",43],[38,"lua/lib/batch.lua",83],[54,"lua/lib/batch.lua",109],[57,"lua/lib/batch.lua",129],[65,"lua/lib/batch.lua",138],[83,"lua/lib/ring.lua",4],[84,"lua/lib/ring.lua",28],[91,"lua/lib/ring.lua",37],[95,"lua/lib/ready.lua",9],[96,"lua/lib/ready.lua",11],[97,"lua/lib/ready.lua",14],[111,"lua/lib/ready.lua",29],[116,"lua/lib/ready.lua",35],[128,"lua/lib/ready.lua",48],[131,"lua/lib/delayed.lua",3],[132,"lua/lib/delayed.lua",5],[133,"lua/lib/delayed.lua",7],[137,"lua/lib/delayed.lua",13],[140,"lua/lib/delayed.lua",17],[147,"lua/lib/delayed.lua",26],[154,"lua/lib/delayed.lua",37],[161,"lua/lib/notify.lua",19],[162,"lua/lib/notify.lua",22],[171,"lua/lib/notify.lua",34],[172,"lua/lib/notify.lua",36],[177,"lua/lib/notify.lua",43],[193,"lua/lib/notify.lua",60],[205,"lua/lib/notify.lua",74],[215,"lua/lib/notify.lua",85],[233,"lua/lib/notify.lua",105],[240,"lua/lib/notify.lua",115],[252,"lua/lib/notify.lua",130],[268,"lua/lib/notify.lua",148],[280,"lua/lib/notify.lua",161],[283,"lua/lib/notify.lua",166],[294,"lua/lib/notify.lua",179],[307,"lua/lib/notify.lua",193],[312,"lua/lib/notify.lua",199],[315,"lua/lib/notify.lua",204],[320,"lua/lib/notify.lua",211],[350,"lua/lib/notify.lua",243],[372,"lua/lib/notify.lua",267],[373,"lua/lib/notify.lua",269],[379,"lua/lib/notify.lua",276],[394,"lua/lib/notify.lua",292],[396,"lua/lib/notify.lua",296],[402,"lua/lib/notify.lua",303],[405,"lua/batch/release.lua",13]],
+  map: [[1,"lua/batch/release.lua",1],[2,"lua/batch/release.lua",4],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/batch.lua",12],[11,"lua/lib/batch.lua",14],[32,"lua/lib/batch.lua",37],[37,"lua/lib/batch.lua",43],[38,"lua/lib/batch.lua",83],[54,"lua/lib/batch.lua",109],[57,"lua/lib/batch.lua",129],[65,"lua/lib/batch.lua",138],[83,"lua/lib/ring.lua",4],[84,"lua/lib/ring.lua",28],[91,"lua/lib/ring.lua",37],[95,"lua/lib/ready.lua",9],[96,"lua/lib/ready.lua",11],[97,"lua/lib/ready.lua",14],[111,"lua/lib/ready.lua",29],[116,"lua/lib/ready.lua",35],[128,"lua/lib/ready.lua",48],[131,"lua/lib/delayed.lua",4],[133,"lua/lib/delayed.lua",7],[134,"lua/lib/delayed.lua",9],[138,"lua/lib/delayed.lua",15],[141,"lua/lib/delayed.lua",19],[149,"lua/lib/delayed.lua",29],[156,"lua/lib/delayed.lua",40],[163,"lua/lib/notify.lua",19],[164,"lua/lib/notify.lua",22],[173,"lua/lib/notify.lua",34],[174,"lua/lib/notify.lua",36],[179,"lua/lib/notify.lua",43],[195,"lua/lib/notify.lua",60],[207,"lua/lib/notify.lua",74],[217,"lua/lib/notify.lua",85],[235,"lua/lib/notify.lua",105],[242,"lua/lib/notify.lua",115],[254,"lua/lib/notify.lua",130],[270,"lua/lib/notify.lua",148],[282,"lua/lib/notify.lua",161],[285,"lua/lib/notify.lua",166],[296,"lua/lib/notify.lua",179],[309,"lua/lib/notify.lua",193],[314,"lua/lib/notify.lua",199],[317,"lua/lib/notify.lua",204],[322,"lua/lib/notify.lua",211],[352,"lua/lib/notify.lua",243],[374,"lua/lib/notify.lua",267],[375,"lua/lib/notify.lua",269],[381,"lua/lib/notify.lua",276],[396,"lua/lib/notify.lua",292],[398,"lua/lib/notify.lua",296],[404,"lua/lib/notify.lua",303],[407,"lua/batch/release.lua",13]],
 });
 
 /** Sets a batch right by its state bytes, which the caller has counted: counters, its end where nothing is left to finish, its See lua/batch/repair.lua. */
@@ -2327,6 +2335,7 @@ end
 local function entry_of(core, from, to, attempts, recoveries, timeout_s, due_ms, limit)
   return string.format('%s,%d,%d,%d,%d,%d,%d%s', core, from, to, attempts, recoveries, timeout_s, due_ms, limit or '')
 end
+local DUE_AHEAD_MS = 10
 local delays = {}
 local delayed_before = nil
 local function delayed_push(due_ms, flow, entry)
@@ -2339,6 +2348,7 @@ end
 local function queue_write()
   if #delays > 0 then
     delayed_before = tonumber(call('ZRANGE', root .. 'delayed', 0, 0, 'WITHSCORES')[2])
+    if delayed_before then delayed_before = delayed_before - DUE_AHEAD_MS end
   end
   ready_write()
   for i = 1, #delays, 1000 do call('ZADD', root .. 'delayed', unpack(delays, i, math.min(i + 999, #delays))) end
@@ -2348,7 +2358,7 @@ local function delays_first()
   for i = 1, #delays, 2 do
     if not first or delays[i] < first then first = delays[i] end
   end
-  return first
+  return first and first - DUE_AHEAD_MS
 end
 local function ring_bell(sooner_ms, granted)
   local ready = granted or #plans_made > 0
@@ -2639,7 +2649,7 @@ for _, key in ipairs(lost) do call('ZADD', key, b.t, core) end
 for _, key in ipairs(strange) do call('ZREM', key, core) end
 ring_bell(due_lost and due_ms or nil)
 return repaired`,
-  map: [[1,"lua/batch/repair.lua",1],[2,"lua/batch/repair.lua",8],[13,"lua/lib/root.lua",2],[15,"lua/lib/root.lua",8],[16,"lua/lib/batch.lua",12],[17,"lua/lib/batch.lua",14],[38,"lua/lib/batch.lua",43],[39,"lua/lib/batch.lua",83],[55,"lua/lib/batch.lua",109],[58,"lua/lib/batch.lua",114],[63,"lua/lib/batch.lua",129],[71,"lua/lib/batch.lua",138],[89,"lua/lib/seen.lua",4],[92,"lua/lib/places.lua",5],[99,"lua/lib/places.lua",14],[104,"lua/lib/places.lua",21],[118,"lua/lib/ring.lua",4],[119,"lua/lib/ring.lua",28],[126,"lua/lib/ring.lua",37],[130,"lua/lib/ready.lua",9],[131,"lua/lib/ready.lua",11],[132,"lua/lib/ready.lua",14],[146,"lua/lib/ready.lua",29],[151,"lua/lib/ready.lua",35],[163,"lua/lib/ready.lua",48],[166,"lua/lib/delayed.lua",3],[167,"lua/lib/delayed.lua",5],[168,"lua/lib/delayed.lua",7],[172,"lua/lib/delayed.lua",13],[175,"lua/lib/delayed.lua",17],[182,"lua/lib/delayed.lua",26],[189,"lua/lib/delayed.lua",37],[196,"lua/lib/notify.lua",19],[197,"lua/lib/notify.lua",22],[206,"lua/lib/notify.lua",34],[207,"lua/lib/notify.lua",36],[212,"lua/lib/notify.lua",43],[228,"lua/lib/notify.lua",60],[240,"lua/lib/notify.lua",74],[250,"lua/lib/notify.lua",85],[268,"lua/lib/notify.lua",105],[275,"lua/lib/notify.lua",115],[287,"lua/lib/notify.lua",130],[303,"lua/lib/notify.lua",148],[315,"lua/lib/notify.lua",161],[318,"lua/lib/notify.lua",166],[329,"lua/lib/notify.lua",179],[342,"lua/lib/notify.lua",193],[347,"lua/lib/notify.lua",199],[350,"lua/lib/notify.lua",204],[355,"lua/lib/notify.lua",211],[385,"lua/lib/notify.lua",243],[407,"lua/lib/notify.lua",267],[408,"lua/lib/notify.lua",269],[414,"lua/lib/notify.lua",276],[429,"lua/lib/notify.lua",292],[431,"lua/lib/notify.lua",296],[437,"lua/lib/notify.lua",303],[440,"lua/batch/repair.lua",25],[443,"lua/batch/repair.lua",29],[462,"lua/batch/repair.lua",50],[465,"lua/batch/repair.lua",54],[470,"lua/batch/repair.lua",60]],
+  map: [[1,"lua/batch/repair.lua",1],[2,"lua/batch/repair.lua",8],[13,"lua/lib/root.lua",2],[15,"lua/lib/root.lua",8],[16,"lua/lib/batch.lua",12],[17,"lua/lib/batch.lua",14],[38,"lua/lib/batch.lua",43],[39,"lua/lib/batch.lua",83],[55,"lua/lib/batch.lua",109],[58,"lua/lib/batch.lua",114],[63,"lua/lib/batch.lua",129],[71,"lua/lib/batch.lua",138],[89,"lua/lib/seen.lua",4],[92,"lua/lib/places.lua",5],[99,"lua/lib/places.lua",14],[104,"lua/lib/places.lua",21],[118,"lua/lib/ring.lua",4],[119,"lua/lib/ring.lua",28],[126,"lua/lib/ring.lua",37],[130,"lua/lib/ready.lua",9],[131,"lua/lib/ready.lua",11],[132,"lua/lib/ready.lua",14],[146,"lua/lib/ready.lua",29],[151,"lua/lib/ready.lua",35],[163,"lua/lib/ready.lua",48],[166,"lua/lib/delayed.lua",4],[168,"lua/lib/delayed.lua",7],[169,"lua/lib/delayed.lua",9],[173,"lua/lib/delayed.lua",15],[176,"lua/lib/delayed.lua",19],[184,"lua/lib/delayed.lua",29],[191,"lua/lib/delayed.lua",40],[198,"lua/lib/notify.lua",19],[199,"lua/lib/notify.lua",22],[208,"lua/lib/notify.lua",34],[209,"lua/lib/notify.lua",36],[214,"lua/lib/notify.lua",43],[230,"lua/lib/notify.lua",60],[242,"lua/lib/notify.lua",74],[252,"lua/lib/notify.lua",85],[270,"lua/lib/notify.lua",105],[277,"lua/lib/notify.lua",115],[289,"lua/lib/notify.lua",130],[305,"lua/lib/notify.lua",148],[317,"lua/lib/notify.lua",161],[320,"lua/lib/notify.lua",166],[331,"lua/lib/notify.lua",179],[344,"lua/lib/notify.lua",193],[349,"lua/lib/notify.lua",199],[352,"lua/lib/notify.lua",204],[357,"lua/lib/notify.lua",211],[387,"lua/lib/notify.lua",243],[409,"lua/lib/notify.lua",267],[410,"lua/lib/notify.lua",269],[416,"lua/lib/notify.lua",276],[431,"lua/lib/notify.lua",292],[433,"lua/lib/notify.lua",296],[439,"lua/lib/notify.lua",303],[442,"lua/batch/repair.lua",25],[445,"lua/batch/repair.lua",29],[464,"lua/batch/repair.lua",50],[467,"lua/batch/repair.lua",54],[472,"lua/batch/repair.lua",60]],
 });
 
 /** Queues tasks again that wait and lie in no queue, or that are in flight and held by nobody: what a lost write left behind. See lua/batch/requeue.lua. */
@@ -2792,6 +2802,7 @@ end
 local function entry_of(core, from, to, attempts, recoveries, timeout_s, due_ms, limit)
   return string.format('%s,%d,%d,%d,%d,%d,%d%s', core, from, to, attempts, recoveries, timeout_s, due_ms, limit or '')
 end
+local DUE_AHEAD_MS = 10
 local delays = {}
 local delayed_before = nil
 local function delayed_push(due_ms, flow, entry)
@@ -2804,6 +2815,7 @@ end
 local function queue_write()
   if #delays > 0 then
     delayed_before = tonumber(call('ZRANGE', root .. 'delayed', 0, 0, 'WITHSCORES')[2])
+    if delayed_before then delayed_before = delayed_before - DUE_AHEAD_MS end
   end
   ready_write()
   for i = 1, #delays, 1000 do call('ZADD', root .. 'delayed', unpack(delays, i, math.min(i + 999, #delays))) end
@@ -2813,7 +2825,7 @@ local function delays_first()
   for i = 1, #delays, 2 do
     if not first or delays[i] < first then first = delays[i] end
   end
-  return first
+  return first and first - DUE_AHEAD_MS
 end
 local function ring_bell(sooner_ms, granted)
   local ready = granted or #plans_made > 0
@@ -3228,7 +3240,7 @@ ring_bell()
 outbox_bell()
 b.v = b.v + 1
 return { waited, flew, batch_seen(b) }`,
-  map: [[1,"lua/batch/requeue.lua",1],[2,"lua/batch/requeue.lua",8],[3,"lua/batch/requeue.lua",13],[4,"lua/batch/requeue.lua",12],[5,"lua/batch/requeue.lua",11],[6,"lua/batch/requeue.lua",10],[7,"lua/batch/requeue.lua",9],[8,"lua/batch/requeue.lua",14],[9,"lua/lib/root.lua",2],[11,"lua/lib/root.lua",8],[12,"lua/lib/batch.lua",12],[13,"lua/lib/batch.lua",14],[34,"lua/lib/batch.lua",43],[35,"lua/lib/batch.lua",49],[36,"lua/lib/batch.lua",51],[37,"lua/lib/batch.lua",62],[49,"lua/lib/batch.lua",83],[65,"lua/lib/batch.lua",109],[68,"lua/lib/batch.lua",129],[76,"lua/lib/batch.lua",138],[94,"lua/lib/seen.lua",4],[97,"lua/lib/ring.lua",4],[98,"lua/lib/ring.lua",28],[105,"lua/lib/ring.lua",37],[109,"lua/lib/ready.lua",9],[110,"lua/lib/ready.lua",11],[111,"lua/lib/ready.lua",14],[125,"lua/lib/ready.lua",29],[130,"lua/lib/ready.lua",35],[142,"lua/lib/ready.lua",48],[145,"lua/lib/delayed.lua",3],[146,"lua/lib/delayed.lua",5],[147,"lua/lib/delayed.lua",7],[151,"lua/lib/delayed.lua",13],[154,"lua/lib/delayed.lua",17],[161,"lua/lib/delayed.lua",26],[168,"lua/lib/delayed.lua",37],[175,"lua/lib/outbox.lua",15],[179,"lua/lib/outbox.lua",20],[180,"lua/lib/outbox.lua",22],[181,"lua/lib/outbox.lua",24],[182,"lua/lib/outbox.lua",27],[183,"lua/lib/outbox.lua",29],[187,"lua/lib/outbox.lua",35],[199,"lua/lib/outbox.lua",49],[203,"lua/lib/outbox.lua",54],[213,"lua/lib/outbox.lua",66],[217,"lua/lib/outbox.lua",88],[246,"lua/lib/outbox.lua",131],[249,"lua/lib/limited.lua",18],[256,"lua/lib/limited.lua",33],[267,"lua/lib/limited.lua",46],[271,"lua/lib/limited.lua",129],[278,"lua/lib/notify.lua",19],[279,"lua/lib/notify.lua",22],[288,"lua/lib/notify.lua",34],[289,"lua/lib/notify.lua",36],[294,"lua/lib/notify.lua",43],[310,"lua/lib/notify.lua",60],[322,"lua/lib/notify.lua",74],[332,"lua/lib/notify.lua",85],[350,"lua/lib/notify.lua",105],[357,"lua/lib/notify.lua",115],[369,"lua/lib/notify.lua",130],[385,"lua/lib/notify.lua",148],[397,"lua/lib/notify.lua",161],[400,"lua/lib/notify.lua",166],[411,"lua/lib/notify.lua",179],[424,"lua/lib/notify.lua",193],[429,"lua/lib/notify.lua",199],[432,"lua/lib/notify.lua",204],[437,"lua/lib/notify.lua",211],[467,"lua/lib/notify.lua",243],[489,"lua/lib/notify.lua",267],[490,"lua/lib/notify.lua",269],[496,"lua/lib/notify.lua",276],[511,"lua/lib/notify.lua",292],[513,"lua/lib/notify.lua",296],[519,"lua/lib/notify.lua",303],[522,"lua/batch/requeue.lua",21],[527,"lua/batch/requeue.lua",27],[537,"lua/batch/requeue.lua",38],[569,"lua/batch/requeue.lua",71],[572,"lua/batch/requeue.lua",75]],
+  map: [[1,"lua/batch/requeue.lua",1],[2,"lua/batch/requeue.lua",8],[3,"lua/batch/requeue.lua",13],[4,"lua/batch/requeue.lua",12],[5,"lua/batch/requeue.lua",11],[6,"lua/batch/requeue.lua",10],[7,"lua/batch/requeue.lua",9],[8,"lua/batch/requeue.lua",14],[9,"lua/lib/root.lua",2],[11,"lua/lib/root.lua",8],[12,"lua/lib/batch.lua",12],[13,"lua/lib/batch.lua",14],[34,"lua/lib/batch.lua",43],[35,"lua/lib/batch.lua",49],[36,"lua/lib/batch.lua",51],[37,"lua/lib/batch.lua",62],[49,"lua/lib/batch.lua",83],[65,"lua/lib/batch.lua",109],[68,"lua/lib/batch.lua",129],[76,"lua/lib/batch.lua",138],[94,"lua/lib/seen.lua",4],[97,"lua/lib/ring.lua",4],[98,"lua/lib/ring.lua",28],[105,"lua/lib/ring.lua",37],[109,"lua/lib/ready.lua",9],[110,"lua/lib/ready.lua",11],[111,"lua/lib/ready.lua",14],[125,"lua/lib/ready.lua",29],[130,"lua/lib/ready.lua",35],[142,"lua/lib/ready.lua",48],[145,"lua/lib/delayed.lua",4],[147,"lua/lib/delayed.lua",7],[148,"lua/lib/delayed.lua",9],[152,"lua/lib/delayed.lua",15],[155,"lua/lib/delayed.lua",19],[163,"lua/lib/delayed.lua",29],[170,"lua/lib/delayed.lua",40],[177,"lua/lib/outbox.lua",15],[181,"lua/lib/outbox.lua",20],[182,"lua/lib/outbox.lua",22],[183,"lua/lib/outbox.lua",24],[184,"lua/lib/outbox.lua",27],[185,"lua/lib/outbox.lua",29],[189,"lua/lib/outbox.lua",35],[201,"lua/lib/outbox.lua",49],[205,"lua/lib/outbox.lua",54],[215,"lua/lib/outbox.lua",66],[219,"lua/lib/outbox.lua",88],[248,"lua/lib/outbox.lua",131],[251,"lua/lib/limited.lua",18],[258,"lua/lib/limited.lua",33],[269,"lua/lib/limited.lua",46],[273,"lua/lib/limited.lua",129],[280,"lua/lib/notify.lua",19],[281,"lua/lib/notify.lua",22],[290,"lua/lib/notify.lua",34],[291,"lua/lib/notify.lua",36],[296,"lua/lib/notify.lua",43],[312,"lua/lib/notify.lua",60],[324,"lua/lib/notify.lua",74],[334,"lua/lib/notify.lua",85],[352,"lua/lib/notify.lua",105],[359,"lua/lib/notify.lua",115],[371,"lua/lib/notify.lua",130],[387,"lua/lib/notify.lua",148],[399,"lua/lib/notify.lua",161],[402,"lua/lib/notify.lua",166],[413,"lua/lib/notify.lua",179],[426,"lua/lib/notify.lua",193],[431,"lua/lib/notify.lua",199],[434,"lua/lib/notify.lua",204],[439,"lua/lib/notify.lua",211],[469,"lua/lib/notify.lua",243],[491,"lua/lib/notify.lua",267],[492,"lua/lib/notify.lua",269],[498,"lua/lib/notify.lua",276],[513,"lua/lib/notify.lua",292],[515,"lua/lib/notify.lua",296],[521,"lua/lib/notify.lua",303],[524,"lua/batch/requeue.lua",21],[529,"lua/batch/requeue.lua",27],[539,"lua/batch/requeue.lua",38],[571,"lua/batch/requeue.lua",71],[574,"lua/batch/requeue.lua",75]],
 });
 
 /** Runs the failed tasks of a failed or expired batch again, whatever their number: a new round, with an expiry of its own. See lua/batch/retry.lua. */
@@ -3368,11 +3380,13 @@ end
 local function entry_of(core, from, to, attempts, recoveries, timeout_s, due_ms, limit)
   return string.format('%s,%d,%d,%d,%d,%d,%d%s', core, from, to, attempts, recoveries, timeout_s, due_ms, limit or '')
 end
+local DUE_AHEAD_MS = 10
 local delays = {}
 local delayed_before = nil
 local function queue_write()
   if #delays > 0 then
     delayed_before = tonumber(call('ZRANGE', root .. 'delayed', 0, 0, 'WITHSCORES')[2])
+    if delayed_before then delayed_before = delayed_before - DUE_AHEAD_MS end
   end
   ready_write()
   for i = 1, #delays, 1000 do call('ZADD', root .. 'delayed', unpack(delays, i, math.min(i + 999, #delays))) end
@@ -3382,7 +3396,7 @@ local function delays_first()
   for i = 1, #delays, 2 do
     if not first or delays[i] < first then first = delays[i] end
   end
-  return first
+  return first and first - DUE_AHEAD_MS
 end
 local function ring_bell(sooner_ms, granted)
   local ready = granted or #plans_made > 0
@@ -3434,7 +3448,7 @@ queue_write()
 ring_bell()
 idem_write(answer('retried', now_ms))
 return answer('retried', now_ms)`,
-  map: [[1,"lua/batch/retry.lua",1],[2,"lua/batch/retry.lua",7],[11,"lua/lib/root.lua",2],[13,"lua/lib/root.lua",8],[14,"lua/lib/batch.lua",12],[15,"lua/lib/batch.lua",14],[36,"lua/lib/batch.lua",37],[41,"lua/lib/batch.lua",49],[42,"lua/lib/batch.lua",51],[43,"lua/lib/batch.lua",109],[46,"lua/lib/batch.lua",129],[54,"lua/lib/batch.lua",138],[72,"lua/lib/round.lua",9],[76,"lua/lib/round.lua",14],[80,"lua/lib/round.lua",19],[84,"lua/lib/ring.lua",4],[85,"lua/lib/ring.lua",28],[92,"lua/lib/ring.lua",37],[96,"lua/lib/ready.lua",9],[97,"lua/lib/ready.lua",11],[98,"lua/lib/ready.lua",14],[112,"lua/lib/ready.lua",29],[117,"lua/lib/ready.lua",35],[129,"lua/lib/ready.lua",48],[132,"lua/lib/delayed.lua",3],[133,"lua/lib/delayed.lua",5],[134,"lua/lib/delayed.lua",17],[141,"lua/lib/delayed.lua",26],[148,"lua/lib/delayed.lua",37],[155,"lua/lib/idem.lua",6],[156,"lua/lib/idem.lua",8],[157,"lua/lib/idem.lua",10],[163,"lua/lib/operation.lua",4],[164,"lua/lib/operation.lua",6],[167,"lua/lib/operation.lua",11],[173,"lua/lib/operation.lua",18],[178,"lua/batch/retry.lua",23],[180,"lua/batch/retry.lua",26],[181,"lua/batch/retry.lua",28],[187,"lua/batch/retry.lua",35],[190,"lua/batch/retry.lua",39]],
+  map: [[1,"lua/batch/retry.lua",1],[2,"lua/batch/retry.lua",7],[11,"lua/lib/root.lua",2],[13,"lua/lib/root.lua",8],[14,"lua/lib/batch.lua",12],[15,"lua/lib/batch.lua",14],[36,"lua/lib/batch.lua",37],[41,"lua/lib/batch.lua",49],[42,"lua/lib/batch.lua",51],[43,"lua/lib/batch.lua",109],[46,"lua/lib/batch.lua",129],[54,"lua/lib/batch.lua",138],[72,"lua/lib/round.lua",9],[76,"lua/lib/round.lua",14],[80,"lua/lib/round.lua",19],[84,"lua/lib/ring.lua",4],[85,"lua/lib/ring.lua",28],[92,"lua/lib/ring.lua",37],[96,"lua/lib/ready.lua",9],[97,"lua/lib/ready.lua",11],[98,"lua/lib/ready.lua",14],[112,"lua/lib/ready.lua",29],[117,"lua/lib/ready.lua",35],[129,"lua/lib/ready.lua",48],[132,"lua/lib/delayed.lua",4],[134,"lua/lib/delayed.lua",7],[135,"lua/lib/delayed.lua",19],[143,"lua/lib/delayed.lua",29],[150,"lua/lib/delayed.lua",40],[157,"lua/lib/idem.lua",6],[158,"lua/lib/idem.lua",8],[159,"lua/lib/idem.lua",10],[165,"lua/lib/operation.lua",4],[166,"lua/lib/operation.lua",6],[169,"lua/lib/operation.lua",11],[175,"lua/lib/operation.lua",18],[180,"lua/batch/retry.lua",23],[182,"lua/batch/retry.lua",26],[183,"lua/batch/retry.lua",28],[189,"lua/batch/retry.lua",35],[192,"lua/batch/retry.lua",39]],
 });
 
 /** Writes down which tasks of a batch failed because it expired, a slice at a call: `e` in place of the bytes that say so See lua/batch/sweep.lua. */
@@ -7985,11 +7999,13 @@ end
 local function entry_of(core, from, to, attempts, recoveries, timeout_s, due_ms, limit)
   return string.format('%s,%d,%d,%d,%d,%d,%d%s', core, from, to, attempts, recoveries, timeout_s, due_ms, limit or '')
 end
+local DUE_AHEAD_MS = 10
 local delays = {}
 local delayed_before = nil
 local function queue_write()
   if #delays > 0 then
     delayed_before = tonumber(call('ZRANGE', root .. 'delayed', 0, 0, 'WITHSCORES')[2])
+    if delayed_before then delayed_before = delayed_before - DUE_AHEAD_MS end
   end
   ready_write()
   for i = 1, #delays, 1000 do call('ZADD', root .. 'delayed', unpack(delays, i, math.min(i + 999, #delays))) end
@@ -7999,7 +8015,7 @@ local function delays_first()
   for i = 1, #delays, 2 do
     if not first or delays[i] < first then first = delays[i] end
   end
-  return first
+  return first and first - DUE_AHEAD_MS
 end
 local function ring_bell(sooner_ms, granted)
   local ready = granted or #plans_made > 0
@@ -8087,7 +8103,7 @@ batch_save(now_ms)
 queue_write()
 ring_bell()
 return 'queued'`,
-  map: [[1,"lua/notification/redeliver.lua",1],[2,"lua/notification/redeliver.lua",3],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/batch.lua",12],[11,"lua/lib/batch.lua",14],[32,"lua/lib/batch.lua",37],[37,"lua/lib/batch.lua",49],[38,"lua/lib/batch.lua",51],[39,"lua/lib/batch.lua",75],[40,"lua/lib/batch.lua",109],[43,"lua/lib/batch.lua",129],[51,"lua/lib/batch.lua",138],[69,"lua/lib/ring.lua",4],[70,"lua/lib/ring.lua",28],[77,"lua/lib/ring.lua",37],[81,"lua/lib/ready.lua",9],[82,"lua/lib/ready.lua",11],[83,"lua/lib/ready.lua",14],[97,"lua/lib/ready.lua",29],[102,"lua/lib/ready.lua",35],[114,"lua/lib/ready.lua",48],[117,"lua/lib/delayed.lua",3],[118,"lua/lib/delayed.lua",5],[119,"lua/lib/delayed.lua",17],[126,"lua/lib/delayed.lua",26],[133,"lua/lib/delayed.lua",37],[140,"lua/lib/notify.lua",19],[141,"lua/lib/notify.lua",22],[150,"lua/lib/results.lua",3],[159,"lua/lib/results.lua",15],[160,"lua/lib/round.lua",27],[161,"lua/lib/round.lua",30],[179,"lua/lib/round.lua",59],[183,"lua/lib/round.lua",70],[198,"lua/notification/redeliver.lua",13],[205,"lua/notification/redeliver.lua",21],[209,"lua/notification/redeliver.lua",26],[213,"lua/notification/redeliver.lua",31],[214,"lua/notification/redeliver.lua",33]],
+  map: [[1,"lua/notification/redeliver.lua",1],[2,"lua/notification/redeliver.lua",3],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/batch.lua",12],[11,"lua/lib/batch.lua",14],[32,"lua/lib/batch.lua",37],[37,"lua/lib/batch.lua",49],[38,"lua/lib/batch.lua",51],[39,"lua/lib/batch.lua",75],[40,"lua/lib/batch.lua",109],[43,"lua/lib/batch.lua",129],[51,"lua/lib/batch.lua",138],[69,"lua/lib/ring.lua",4],[70,"lua/lib/ring.lua",28],[77,"lua/lib/ring.lua",37],[81,"lua/lib/ready.lua",9],[82,"lua/lib/ready.lua",11],[83,"lua/lib/ready.lua",14],[97,"lua/lib/ready.lua",29],[102,"lua/lib/ready.lua",35],[114,"lua/lib/ready.lua",48],[117,"lua/lib/delayed.lua",4],[119,"lua/lib/delayed.lua",7],[120,"lua/lib/delayed.lua",19],[128,"lua/lib/delayed.lua",29],[135,"lua/lib/delayed.lua",40],[142,"lua/lib/notify.lua",19],[143,"lua/lib/notify.lua",22],[152,"lua/lib/results.lua",3],[161,"lua/lib/results.lua",15],[162,"lua/lib/round.lua",27],[163,"lua/lib/round.lua",30],[181,"lua/lib/round.lua",59],[185,"lua/lib/round.lua",70],[200,"lua/notification/redeliver.lua",13],[207,"lua/notification/redeliver.lua",21],[211,"lua/notification/redeliver.lua",26],[215,"lua/notification/redeliver.lua",31],[216,"lua/notification/redeliver.lua",33]],
 });
 
 /** Removes messages that their destination has applied. See lua/outbox/ack.lua. */
@@ -8546,6 +8562,7 @@ local function entry_read(entry)
   return { core = core, from = tonumber(from), to = tonumber(to), attempts = tonumber(attempts),
     recoveries = tonumber(recoveries), timeout_s = tonumber(timeout_s), due_ms = tonumber(due_ms), limit = limit }
 end
+local DUE_AHEAD_MS = 10
 local delays = {}
 local delayed_before = nil
 local function delayed_push(due_ms, flow, entry)
@@ -8558,6 +8575,7 @@ end
 local function queue_write()
   if #delays > 0 then
     delayed_before = tonumber(call('ZRANGE', root .. 'delayed', 0, 0, 'WITHSCORES')[2])
+    if delayed_before then delayed_before = delayed_before - DUE_AHEAD_MS end
   end
   ready_write()
   for i = 1, #delays, 1000 do call('ZADD', root .. 'delayed', unpack(delays, i, math.min(i + 999, #delays))) end
@@ -8567,7 +8585,7 @@ local function delays_first()
   for i = 1, #delays, 2 do
     if not first or delays[i] < first then first = delays[i] end
   end
-  return first
+  return first and first - DUE_AHEAD_MS
 end
 local function ring_bell(sooner_ms, granted)
   local ready = granted or #plans_made > 0
@@ -9753,7 +9771,7 @@ local wrote = outbox_write()
 ring_bell(nil, #granted_new > 0)
 if applied > 0 then call('HSET', root .. 'hw', field, string.format('%.0f', mark)) end
 return { mark, done, applied, wrote, now_us }`,
-  map: [[1,"lua/outbox/receive.lua",1],[2,"lua/outbox/receive.lua",9],[3,"lua/outbox/receive.lua",16],[4,"lua/outbox/receive.lua",15],[5,"lua/outbox/receive.lua",14],[6,"lua/outbox/receive.lua",13],[7,"lua/outbox/receive.lua",12],[8,"lua/outbox/receive.lua",11],[9,"lua/outbox/receive.lua",10],[10,"lua/outbox/receive.lua",17],[11,"lua/lib/root.lua",2],[13,"lua/lib/root.lua",8],[14,"lua/lib/batch.lua",12],[15,"lua/lib/batch.lua",14],[36,"lua/lib/batch.lua",43],[37,"lua/lib/batch.lua",49],[38,"lua/lib/batch.lua",53],[39,"lua/lib/batch.lua",62],[51,"lua/lib/batch.lua",75],[52,"lua/lib/batch.lua",83],[68,"lua/lib/batch.lua",109],[71,"lua/lib/batch.lua",121],[76,"lua/lib/batch.lua",129],[84,"lua/lib/batch.lua",138],[102,"lua/lib/ring.lua",4],[103,"lua/lib/ring.lua",28],[110,"lua/lib/ring.lua",37],[114,"lua/lib/ready.lua",9],[115,"lua/lib/ready.lua",11],[116,"lua/lib/ready.lua",14],[130,"lua/lib/ready.lua",29],[135,"lua/lib/ready.lua",35],[147,"lua/lib/ready.lua",48],[150,"lua/lib/ready.lua",52],[156,"lua/lib/delayed.lua",3],[157,"lua/lib/delayed.lua",5],[158,"lua/lib/delayed.lua",7],[162,"lua/lib/delayed.lua",13],[165,"lua/lib/delayed.lua",17],[172,"lua/lib/delayed.lua",26],[179,"lua/lib/delayed.lua",37],[186,"lua/lib/outbox.lua",15],[190,"lua/lib/outbox.lua",20],[191,"lua/lib/outbox.lua",22],[192,"lua/lib/outbox.lua",24],[193,"lua/lib/outbox.lua",27],[194,"lua/lib/outbox.lua",29],[198,"lua/lib/outbox.lua",35],[210,"lua/lib/outbox.lua",49],[214,"lua/lib/outbox.lua",54],[224,"lua/lib/outbox.lua",72],[228,"lua/lib/outbox.lua",78],[233,"lua/lib/outbox.lua",85],[234,"lua/lib/outbox.lua",88],[263,"lua/lib/limited.lua",16],[264,"lua/lib/limited.lua",18],[271,"lua/lib/limited.lua",27],[275,"lua/lib/limited.lua",62],[280,"lua/lib/limited.lua",76],[284,"lua/lib/limited.lua",82],[296,"lua/lib/granted.lua",3],[297,"lua/lib/granted.lua",5],[301,"lua/lib/granted.lua",12],[305,"lua/lib/results.lua",3],[314,"lua/lib/results.lua",13],[315,"lua/lib/results.lua",15],[316,"lua/lib/lost.lua",4],[317,"lua/lib/lost.lua",7],[328,"lua/lib/lost.lua",19],[333,"lua/lib/notify.lua",19],[334,"lua/lib/notify.lua",22],[343,"lua/lib/notify.lua",34],[344,"lua/lib/notify.lua",36],[349,"lua/lib/notify.lua",43],[365,"lua/lib/notify.lua",60],[377,"lua/lib/notify.lua",74],[387,"lua/lib/notify.lua",85],[405,"lua/lib/notify.lua",105],[412,"lua/lib/notify.lua",115],[424,"lua/lib/notify.lua",130],[440,"lua/lib/notify.lua",148],[452,"lua/lib/notify.lua",161],[455,"lua/lib/notify.lua",166],[466,"lua/lib/notify.lua",179],[479,"lua/lib/notify.lua",193],[484,"lua/lib/notify.lua",199],[487,"lua/lib/notify.lua",204],[492,"lua/lib/notify.lua",211],[522,"lua/lib/notify.lua",243],[544,"lua/lib/notify.lua",267],[545,"lua/lib/notify.lua",269],[551,"lua/lib/notify.lua",276],[566,"lua/lib/notify.lua",292],[568,"lua/lib/notify.lua",296],[574,"lua/lib/notify.lua",303],[577,"lua/outbox/receive.lua",25],[579,"lua/outbox/receive.lua",28],[581,"lua/lib/lane.lua",34],[589,"lua/lib/lane.lua",57],[590,"lua/lib/limiter/aligned.lua",2],[592,"lua/lib/limiter/aligned.lua",5],[596,"lua/lib/limiter/aligned.lua",10],[605,"lua/lib/limiter/aligned.lua",20],[606,"lua/lib/limiter/aligned.lua",22],[617,"lua/lib/limiter/aligned.lua",34],[623,"lua/lib/limiter/level.lua",9],[627,"lua/lib/limiter/level.lua",14],[628,"lua/lib/limiter/level.lua",17],[633,"lua/lib/limiter/level.lua",23],[639,"lua/lib/limiter/level.lua",31],[640,"lua/lib/limiter/level.lua",33],[651,"lua/lib/limiter/level.lua",45],[659,"lua/lib/limiter/level.lua",55],[675,"lua/lib/limiter/level.lua",72],[694,"lua/lib/limiter/level.lua",92],[701,"lua/lib/limiter/level.lua",100],[760,"lua/lib/limiter/slots.lua",4],[762,"lua/lib/limiter/slots.lua",7],[763,"lua/lib/limiter/slots.lua",9],[764,"lua/lib/limiter/slots.lua",12],[779,"lua/lib/limiter/slots.lua",28],[789,"lua/lib/limiter/slots.lua",39],[794,"lua/lib/limiter/slots.lua",45],[818,"lua/lib/limiter/window.lua",4],[820,"lua/lib/limiter/window.lua",7],[821,"lua/lib/limiter/window.lua",9],[822,"lua/lib/limiter/window.lua",12],[826,"lua/lib/limiter/window.lua",17],[830,"lua/lib/limiter/window.lua",23],[840,"lua/lib/limiter/window.lua",35],[849,"lua/lib/limiter/window.lua",45],[855,"lua/lib/limiter/window.lua",53],[866,"lua/lib/limiter/window.lua",66],[875,"lua/lib/limiter/window.lua",76],[909,"lua/lib/limiter/window.lua",112],[943,"lua/lib/tally.lua",6],[944,"lua/lib/tally.lua",8],[945,"lua/lib/tally.lua",11],[959,"lua/lib/tally.lua",27],[982,"lua/lib/tally.lua",51],[985,"lua/lib/lane.lua",61],[986,"lua/lib/lane.lua",63],[987,"lua/lib/lane.lua",66],[1001,"lua/lib/lane.lua",81],[1002,"lua/lib/lane.lua",83],[1016,"lua/lib/lane.lua",104],[1024,"lua/lib/lane.lua",113],[1031,"lua/lib/lane.lua",122],[1035,"lua/lib/lane.lua",128],[1036,"lua/lib/lane.lua",131],[1042,"lua/lib/lane.lua",139],[1048,"lua/lib/lane.lua",146],[1052,"lua/lib/lane.lua",152],[1060,"lua/lib/lane.lua",161],[1061,"lua/lib/lane.lua",164],[1072,"lua/lib/lane.lua",177],[1075,"lua/lib/lane.lua",182],[1079,"lua/lib/lane.lua",187],[1086,"lua/lib/lane.lua",196],[1093,"lua/lib/lane.lua",204],[1099,"lua/lib/lane.lua",213],[1104,"lua/lib/lane.lua",219],[1113,"lua/lib/lane.lua",229],[1115,"lua/lib/lane.lua",247],[1123,"lua/lib/lane.lua",257],[1126,"lua/lib/lane.lua",263],[1131,"lua/lib/lane.lua",270],[1135,"lua/lib/lane.lua",275],[1138,"lua/lib/lane.lua",279],[1141,"lua/lib/lane.lua",283],[1175,"lua/lib/lane.lua",318],[1176,"lua/lib/lane.lua",321],[1180,"lua/lib/lane.lua",327],[1186,"lua/lib/lane.lua",334],[1189,"lua/lib/lane.lua",338],[1211,"lua/lib/lane.lua",361],[1215,"lua/lib/receive/back.lua",3],[1222,"lua/lib/receive/cool.lua",3],[1223,"lua/lib/receive/cool.lua",5],[1228,"lua/lib/receive/cool.lua",11],[1230,"lua/lib/receive/drop.lua",3],[1234,"lua/lib/receive/fail.lua",5],[1240,"lua/lib/receive/fail.lua",12],[1241,"lua/lib/receive/fail.lua",14],[1254,"lua/lib/receive/fail.lua",28],[1267,"lua/lib/receive/fail.lua",42],[1270,"lua/lib/receive/free.lua",3],[1278,"lua/lib/receive/grant.lua",8],[1294,"lua/lib/receive/grant.lua",25],[1298,"lua/lib/receive/grant.lua",30],[1299,"lua/lib/receive/grant.lua",32],[1305,"lua/lib/receive/grant.lua",39],[1307,"lua/lib/receive/late.lua",3],[1313,"lua/lib/receive/late.lua",10],[1317,"lua/lib/receive/points.lua",3],[1325,"lua/lib/receive/queue.lua",3],[1329,"lua/lib/receive/unused.lua",3],[1334,"lua/outbox/receive.lua",32],[1340,"lua/outbox/receive.lua",39],[1350,"lua/outbox/receive.lua",50],[1352,"lua/outbox/receive.lua",53]],
+  map: [[1,"lua/outbox/receive.lua",1],[2,"lua/outbox/receive.lua",9],[3,"lua/outbox/receive.lua",16],[4,"lua/outbox/receive.lua",15],[5,"lua/outbox/receive.lua",14],[6,"lua/outbox/receive.lua",13],[7,"lua/outbox/receive.lua",12],[8,"lua/outbox/receive.lua",11],[9,"lua/outbox/receive.lua",10],[10,"lua/outbox/receive.lua",17],[11,"lua/lib/root.lua",2],[13,"lua/lib/root.lua",8],[14,"lua/lib/batch.lua",12],[15,"lua/lib/batch.lua",14],[36,"lua/lib/batch.lua",43],[37,"lua/lib/batch.lua",49],[38,"lua/lib/batch.lua",53],[39,"lua/lib/batch.lua",62],[51,"lua/lib/batch.lua",75],[52,"lua/lib/batch.lua",83],[68,"lua/lib/batch.lua",109],[71,"lua/lib/batch.lua",121],[76,"lua/lib/batch.lua",129],[84,"lua/lib/batch.lua",138],[102,"lua/lib/ring.lua",4],[103,"lua/lib/ring.lua",28],[110,"lua/lib/ring.lua",37],[114,"lua/lib/ready.lua",9],[115,"lua/lib/ready.lua",11],[116,"lua/lib/ready.lua",14],[130,"lua/lib/ready.lua",29],[135,"lua/lib/ready.lua",35],[147,"lua/lib/ready.lua",48],[150,"lua/lib/ready.lua",52],[156,"lua/lib/delayed.lua",4],[158,"lua/lib/delayed.lua",7],[159,"lua/lib/delayed.lua",9],[163,"lua/lib/delayed.lua",15],[166,"lua/lib/delayed.lua",19],[174,"lua/lib/delayed.lua",29],[181,"lua/lib/delayed.lua",40],[188,"lua/lib/outbox.lua",15],[192,"lua/lib/outbox.lua",20],[193,"lua/lib/outbox.lua",22],[194,"lua/lib/outbox.lua",24],[195,"lua/lib/outbox.lua",27],[196,"lua/lib/outbox.lua",29],[200,"lua/lib/outbox.lua",35],[212,"lua/lib/outbox.lua",49],[216,"lua/lib/outbox.lua",54],[226,"lua/lib/outbox.lua",72],[230,"lua/lib/outbox.lua",78],[235,"lua/lib/outbox.lua",85],[236,"lua/lib/outbox.lua",88],[265,"lua/lib/limited.lua",16],[266,"lua/lib/limited.lua",18],[273,"lua/lib/limited.lua",27],[277,"lua/lib/limited.lua",62],[282,"lua/lib/limited.lua",76],[286,"lua/lib/limited.lua",82],[298,"lua/lib/granted.lua",3],[299,"lua/lib/granted.lua",5],[303,"lua/lib/granted.lua",12],[307,"lua/lib/results.lua",3],[316,"lua/lib/results.lua",13],[317,"lua/lib/results.lua",15],[318,"lua/lib/lost.lua",4],[319,"lua/lib/lost.lua",7],[330,"lua/lib/lost.lua",19],[335,"lua/lib/notify.lua",19],[336,"lua/lib/notify.lua",22],[345,"lua/lib/notify.lua",34],[346,"lua/lib/notify.lua",36],[351,"lua/lib/notify.lua",43],[367,"lua/lib/notify.lua",60],[379,"lua/lib/notify.lua",74],[389,"lua/lib/notify.lua",85],[407,"lua/lib/notify.lua",105],[414,"lua/lib/notify.lua",115],[426,"lua/lib/notify.lua",130],[442,"lua/lib/notify.lua",148],[454,"lua/lib/notify.lua",161],[457,"lua/lib/notify.lua",166],[468,"lua/lib/notify.lua",179],[481,"lua/lib/notify.lua",193],[486,"lua/lib/notify.lua",199],[489,"lua/lib/notify.lua",204],[494,"lua/lib/notify.lua",211],[524,"lua/lib/notify.lua",243],[546,"lua/lib/notify.lua",267],[547,"lua/lib/notify.lua",269],[553,"lua/lib/notify.lua",276],[568,"lua/lib/notify.lua",292],[570,"lua/lib/notify.lua",296],[576,"lua/lib/notify.lua",303],[579,"lua/outbox/receive.lua",25],[581,"lua/outbox/receive.lua",28],[583,"lua/lib/lane.lua",34],[591,"lua/lib/lane.lua",57],[592,"lua/lib/limiter/aligned.lua",2],[594,"lua/lib/limiter/aligned.lua",5],[598,"lua/lib/limiter/aligned.lua",10],[607,"lua/lib/limiter/aligned.lua",20],[608,"lua/lib/limiter/aligned.lua",22],[619,"lua/lib/limiter/aligned.lua",34],[625,"lua/lib/limiter/level.lua",9],[629,"lua/lib/limiter/level.lua",14],[630,"lua/lib/limiter/level.lua",17],[635,"lua/lib/limiter/level.lua",23],[641,"lua/lib/limiter/level.lua",31],[642,"lua/lib/limiter/level.lua",33],[653,"lua/lib/limiter/level.lua",45],[661,"lua/lib/limiter/level.lua",55],[677,"lua/lib/limiter/level.lua",72],[696,"lua/lib/limiter/level.lua",92],[703,"lua/lib/limiter/level.lua",100],[762,"lua/lib/limiter/slots.lua",4],[764,"lua/lib/limiter/slots.lua",7],[765,"lua/lib/limiter/slots.lua",9],[766,"lua/lib/limiter/slots.lua",12],[781,"lua/lib/limiter/slots.lua",28],[791,"lua/lib/limiter/slots.lua",39],[796,"lua/lib/limiter/slots.lua",45],[820,"lua/lib/limiter/window.lua",4],[822,"lua/lib/limiter/window.lua",7],[823,"lua/lib/limiter/window.lua",9],[824,"lua/lib/limiter/window.lua",12],[828,"lua/lib/limiter/window.lua",17],[832,"lua/lib/limiter/window.lua",23],[842,"lua/lib/limiter/window.lua",35],[851,"lua/lib/limiter/window.lua",45],[857,"lua/lib/limiter/window.lua",53],[868,"lua/lib/limiter/window.lua",66],[877,"lua/lib/limiter/window.lua",76],[911,"lua/lib/limiter/window.lua",112],[945,"lua/lib/tally.lua",6],[946,"lua/lib/tally.lua",8],[947,"lua/lib/tally.lua",11],[961,"lua/lib/tally.lua",27],[984,"lua/lib/tally.lua",51],[987,"lua/lib/lane.lua",61],[988,"lua/lib/lane.lua",63],[989,"lua/lib/lane.lua",66],[1003,"lua/lib/lane.lua",81],[1004,"lua/lib/lane.lua",83],[1018,"lua/lib/lane.lua",104],[1026,"lua/lib/lane.lua",113],[1033,"lua/lib/lane.lua",122],[1037,"lua/lib/lane.lua",128],[1038,"lua/lib/lane.lua",131],[1044,"lua/lib/lane.lua",139],[1050,"lua/lib/lane.lua",146],[1054,"lua/lib/lane.lua",152],[1062,"lua/lib/lane.lua",161],[1063,"lua/lib/lane.lua",164],[1074,"lua/lib/lane.lua",177],[1077,"lua/lib/lane.lua",182],[1081,"lua/lib/lane.lua",187],[1088,"lua/lib/lane.lua",196],[1095,"lua/lib/lane.lua",204],[1101,"lua/lib/lane.lua",213],[1106,"lua/lib/lane.lua",219],[1115,"lua/lib/lane.lua",229],[1117,"lua/lib/lane.lua",247],[1125,"lua/lib/lane.lua",257],[1128,"lua/lib/lane.lua",263],[1133,"lua/lib/lane.lua",270],[1137,"lua/lib/lane.lua",275],[1140,"lua/lib/lane.lua",279],[1143,"lua/lib/lane.lua",283],[1177,"lua/lib/lane.lua",318],[1178,"lua/lib/lane.lua",321],[1182,"lua/lib/lane.lua",327],[1188,"lua/lib/lane.lua",334],[1191,"lua/lib/lane.lua",338],[1213,"lua/lib/lane.lua",361],[1217,"lua/lib/receive/back.lua",3],[1224,"lua/lib/receive/cool.lua",3],[1225,"lua/lib/receive/cool.lua",5],[1230,"lua/lib/receive/cool.lua",11],[1232,"lua/lib/receive/drop.lua",3],[1236,"lua/lib/receive/fail.lua",5],[1242,"lua/lib/receive/fail.lua",12],[1243,"lua/lib/receive/fail.lua",14],[1256,"lua/lib/receive/fail.lua",28],[1269,"lua/lib/receive/fail.lua",42],[1272,"lua/lib/receive/free.lua",3],[1280,"lua/lib/receive/grant.lua",8],[1296,"lua/lib/receive/grant.lua",25],[1300,"lua/lib/receive/grant.lua",30],[1301,"lua/lib/receive/grant.lua",32],[1307,"lua/lib/receive/grant.lua",39],[1309,"lua/lib/receive/late.lua",3],[1315,"lua/lib/receive/late.lua",10],[1319,"lua/lib/receive/points.lua",3],[1327,"lua/lib/receive/queue.lua",3],[1331,"lua/lib/receive/unused.lua",3],[1336,"lua/outbox/receive.lua",32],[1342,"lua/outbox/receive.lua",39],[1352,"lua/outbox/receive.lua",50],[1354,"lua/outbox/receive.lua",53]],
 });
 
 /** Reads the first messages that wait for other partitions, oldest destination first; takes nothing away. See lua/outbox/slice.lua. */
@@ -9975,6 +9993,7 @@ local function member_read(member)
     timeout_s = tonumber(timeout_s), flow = flow, limit = limit }
 end
 local function member_byte(ref) return ref.from == ref.to and '[pP]' or 'p' end
+local DUE_AHEAD_MS = 10
 local delays = {}
 local delayed_before = nil
 local function delayed_push(due_ms, flow, entry)
@@ -9987,6 +10006,7 @@ end
 local function queue_write()
   if #delays > 0 then
     delayed_before = tonumber(call('ZRANGE', root .. 'delayed', 0, 0, 'WITHSCORES')[2])
+    if delayed_before then delayed_before = delayed_before - DUE_AHEAD_MS end
   end
   ready_write()
   for i = 1, #delays, 1000 do call('ZADD', root .. 'delayed', unpack(delays, i, math.min(i + 999, #delays))) end
@@ -9996,7 +10016,7 @@ local function delays_first()
   for i = 1, #delays, 2 do
     if not first or delays[i] < first then first = delays[i] end
   end
-  return first
+  return first and first - DUE_AHEAD_MS
 end
 local DIGITS = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
 local outbox_last = nil
@@ -10526,7 +10546,7 @@ if #runs > 0 then
   end
 end
 return { now_ms, (left <= 0 or visits >= VISITS_MAX or expanded or #granted == 2 * GRANTED_MAX) and 1 or notes_ready, delays_first() or 0, parked, runs, outbox_write() }`,
-  map: [[1,"lua/partition/claim.lua",1],[2,"lua/partition/claim.lua",9],[3,"lua/partition/claim.lua",16],[4,"lua/partition/claim.lua",15],[5,"lua/partition/claim.lua",14],[6,"lua/partition/claim.lua",13],[7,"lua/partition/claim.lua",12],[8,"lua/partition/claim.lua",11],[9,"lua/partition/claim.lua",10],[10,"lua/partition/claim.lua",17],[11,"lua/lib/root.lua",2],[13,"lua/lib/root.lua",8],[14,"lua/lib/batch.lua",12],[15,"lua/lib/batch.lua",14],[36,"lua/lib/batch.lua",43],[37,"lua/lib/batch.lua",49],[38,"lua/lib/batch.lua",51],[39,"lua/lib/batch.lua",53],[40,"lua/lib/batch.lua",62],[52,"lua/lib/batch.lua",75],[53,"lua/lib/batch.lua",109],[56,"lua/lib/batch.lua",129],[64,"lua/lib/batch.lua",138],[82,"lua/lib/ring.lua",4],[83,"lua/lib/ring.lua",6],[91,"lua/lib/ring.lua",16],[97,"lua/lib/ring.lua",23],[98,"lua/lib/ring.lua",25],[99,"lua/lib/ring.lua",28],[106,"lua/lib/ring.lua",37],[110,"lua/lib/ring.lua",43],[118,"lua/lib/ring.lua",52],[124,"lua/lib/ready.lua",9],[125,"lua/lib/ready.lua",11],[126,"lua/lib/ready.lua",14],[140,"lua/lib/ready.lua",29],[145,"lua/lib/ready.lua",35],[157,"lua/lib/ready.lua",48],[160,"lua/lib/ready.lua",52],[166,"lua/lib/ready.lua",63],[169,"lua/lib/ready.lua",67],[176,"lua/lib/ready.lua",76],[177,"lua/lib/delayed.lua",3],[178,"lua/lib/delayed.lua",5],[179,"lua/lib/delayed.lua",7],[183,"lua/lib/delayed.lua",13],[186,"lua/lib/delayed.lua",17],[193,"lua/lib/delayed.lua",26],[200,"lua/lib/outbox.lua",15],[204,"lua/lib/outbox.lua",20],[205,"lua/lib/outbox.lua",22],[206,"lua/lib/outbox.lua",24],[207,"lua/lib/outbox.lua",27],[208,"lua/lib/outbox.lua",29],[212,"lua/lib/outbox.lua",35],[224,"lua/lib/outbox.lua",49],[228,"lua/lib/outbox.lua",54],[238,"lua/lib/outbox.lua",66],[242,"lua/lib/outbox.lua",72],[246,"lua/lib/outbox.lua",88],[275,"lua/lib/limited.lua",16],[276,"lua/lib/limited.lua",18],[283,"lua/lib/limited.lua",27],[287,"lua/lib/limited.lua",33],[298,"lua/lib/limited.lua",46],[302,"lua/lib/limited.lua",52],[310,"lua/lib/limited.lua",62],[315,"lua/lib/limited.lua",76],[319,"lua/lib/limited.lua",82],[331,"lua/lib/granted.lua",3],[332,"lua/lib/granted.lua",5],[336,"lua/lib/granted.lua",10],[337,"lua/lib/granted.lua",12],[341,"lua/lib/parked.lua",5],[343,"lua/lib/parked.lua",8],[349,"lua/lib/parked.lua",16],[361,"lua/lib/parked.lua",30],[374,"lua/lib/parked.lua",45],[382,"lua/lib/parked.lua",56],[401,"lua/lib/results.lua",3],[410,"lua/lib/results.lua",15],[411,"lua/lib/round.lua",24],[412,"lua/lib/round.lua",27],[413,"lua/lib/round.lua",30],[431,"lua/lib/round.lua",50],[438,"lua/lib/round.lua",59],[442,"lua/lib/round.lua",65],[446,"lua/lib/round.lua",70],[461,"lua/partition/claim.lua",25],[462,"lua/partition/claim.lua",28],[463,"lua/partition/claim.lua",30],[464,"lua/partition/claim.lua",32],[469,"lua/partition/claim.lua",38],[470,"lua/partition/claim.lua",41],[477,"lua/partition/claim.lua",50],[483,"lua/partition/claim.lua",57],[487,"lua/partition/claim.lua",62],[503,"lua/partition/claim.lua",79],[504,"lua/partition/claim.lua",81],[508,"lua/partition/claim.lua",87],[521,"lua/partition/claim.lua",103],[526,"lua/partition/claim.lua",110],[529,"lua/partition/claim.lua",114],[547,"lua/partition/claim.lua",135],[573,"lua/partition/claim.lua",163],[596,"lua/partition/claim.lua",188],[600,"lua/partition/claim.lua",193],[628,"lua/partition/claim.lua",223],[644,"lua/partition/claim.lua",240],[658,"lua/partition/claim.lua",256],[659,"lua/partition/claim.lua",259],[662,"lua/partition/claim.lua",263],[682,"lua/partition/claim.lua",284],[697,"lua/partition/claim.lua",300],[702,"lua/partition/claim.lua",306],[704,"lua/partition/claim.lua",309],[722,"lua/partition/claim.lua",328],[723,"lua/partition/claim.lua",331]],
+  map: [[1,"lua/partition/claim.lua",1],[2,"lua/partition/claim.lua",9],[3,"lua/partition/claim.lua",16],[4,"lua/partition/claim.lua",15],[5,"lua/partition/claim.lua",14],[6,"lua/partition/claim.lua",13],[7,"lua/partition/claim.lua",12],[8,"lua/partition/claim.lua",11],[9,"lua/partition/claim.lua",10],[10,"lua/partition/claim.lua",17],[11,"lua/lib/root.lua",2],[13,"lua/lib/root.lua",8],[14,"lua/lib/batch.lua",12],[15,"lua/lib/batch.lua",14],[36,"lua/lib/batch.lua",43],[37,"lua/lib/batch.lua",49],[38,"lua/lib/batch.lua",51],[39,"lua/lib/batch.lua",53],[40,"lua/lib/batch.lua",62],[52,"lua/lib/batch.lua",75],[53,"lua/lib/batch.lua",109],[56,"lua/lib/batch.lua",129],[64,"lua/lib/batch.lua",138],[82,"lua/lib/ring.lua",4],[83,"lua/lib/ring.lua",6],[91,"lua/lib/ring.lua",16],[97,"lua/lib/ring.lua",23],[98,"lua/lib/ring.lua",25],[99,"lua/lib/ring.lua",28],[106,"lua/lib/ring.lua",37],[110,"lua/lib/ring.lua",43],[118,"lua/lib/ring.lua",52],[124,"lua/lib/ready.lua",9],[125,"lua/lib/ready.lua",11],[126,"lua/lib/ready.lua",14],[140,"lua/lib/ready.lua",29],[145,"lua/lib/ready.lua",35],[157,"lua/lib/ready.lua",48],[160,"lua/lib/ready.lua",52],[166,"lua/lib/ready.lua",63],[169,"lua/lib/ready.lua",67],[176,"lua/lib/ready.lua",76],[177,"lua/lib/delayed.lua",4],[179,"lua/lib/delayed.lua",7],[180,"lua/lib/delayed.lua",9],[184,"lua/lib/delayed.lua",15],[187,"lua/lib/delayed.lua",19],[195,"lua/lib/delayed.lua",29],[202,"lua/lib/outbox.lua",15],[206,"lua/lib/outbox.lua",20],[207,"lua/lib/outbox.lua",22],[208,"lua/lib/outbox.lua",24],[209,"lua/lib/outbox.lua",27],[210,"lua/lib/outbox.lua",29],[214,"lua/lib/outbox.lua",35],[226,"lua/lib/outbox.lua",49],[230,"lua/lib/outbox.lua",54],[240,"lua/lib/outbox.lua",66],[244,"lua/lib/outbox.lua",72],[248,"lua/lib/outbox.lua",88],[277,"lua/lib/limited.lua",16],[278,"lua/lib/limited.lua",18],[285,"lua/lib/limited.lua",27],[289,"lua/lib/limited.lua",33],[300,"lua/lib/limited.lua",46],[304,"lua/lib/limited.lua",52],[312,"lua/lib/limited.lua",62],[317,"lua/lib/limited.lua",76],[321,"lua/lib/limited.lua",82],[333,"lua/lib/granted.lua",3],[334,"lua/lib/granted.lua",5],[338,"lua/lib/granted.lua",10],[339,"lua/lib/granted.lua",12],[343,"lua/lib/parked.lua",5],[345,"lua/lib/parked.lua",8],[351,"lua/lib/parked.lua",16],[363,"lua/lib/parked.lua",30],[376,"lua/lib/parked.lua",45],[384,"lua/lib/parked.lua",56],[403,"lua/lib/results.lua",3],[412,"lua/lib/results.lua",15],[413,"lua/lib/round.lua",24],[414,"lua/lib/round.lua",27],[415,"lua/lib/round.lua",30],[433,"lua/lib/round.lua",50],[440,"lua/lib/round.lua",59],[444,"lua/lib/round.lua",65],[448,"lua/lib/round.lua",70],[463,"lua/partition/claim.lua",25],[464,"lua/partition/claim.lua",28],[465,"lua/partition/claim.lua",30],[466,"lua/partition/claim.lua",32],[471,"lua/partition/claim.lua",38],[472,"lua/partition/claim.lua",41],[479,"lua/partition/claim.lua",50],[485,"lua/partition/claim.lua",57],[489,"lua/partition/claim.lua",62],[505,"lua/partition/claim.lua",79],[506,"lua/partition/claim.lua",81],[510,"lua/partition/claim.lua",87],[523,"lua/partition/claim.lua",103],[528,"lua/partition/claim.lua",110],[531,"lua/partition/claim.lua",114],[549,"lua/partition/claim.lua",135],[575,"lua/partition/claim.lua",163],[598,"lua/partition/claim.lua",188],[602,"lua/partition/claim.lua",193],[630,"lua/partition/claim.lua",223],[646,"lua/partition/claim.lua",240],[660,"lua/partition/claim.lua",256],[661,"lua/partition/claim.lua",259],[664,"lua/partition/claim.lua",263],[684,"lua/partition/claim.lua",284],[699,"lua/partition/claim.lua",300],[704,"lua/partition/claim.lua",306],[706,"lua/partition/claim.lua",309],[724,"lua/partition/claim.lua",328],[725,"lua/partition/claim.lua",331]],
 });
 
 /** Lets tasks start that wait for rate limiters, as many as those allow now, and fails those that have waited too long. See lua/partition/grant.lua. */
@@ -11751,6 +11771,7 @@ local function member_read(member)
 end
 local function member_byte(ref) return ref.from == ref.to and '[pP]' or 'p' end
 local function flow_as(cls, flow) return string.byte(flow) == 110 and flow or cls .. string.sub(flow, 2) end
+local DUE_AHEAD_MS = 10
 local delays = {}
 local delayed_before = nil
 local function delayed_push(due_ms, flow, entry)
@@ -11763,6 +11784,7 @@ end
 local function queue_write()
   if #delays > 0 then
     delayed_before = tonumber(call('ZRANGE', root .. 'delayed', 0, 0, 'WITHSCORES')[2])
+    if delayed_before then delayed_before = delayed_before - DUE_AHEAD_MS end
   end
   ready_write()
   for i = 1, #delays, 1000 do call('ZADD', root .. 'delayed', unpack(delays, i, math.min(i + 999, #delays))) end
@@ -11772,7 +11794,7 @@ local function delays_first()
   for i = 1, #delays, 2 do
     if not first or delays[i] < first then first = delays[i] end
   end
-  return first
+  return first and first - DUE_AHEAD_MS
 end
 local DIGITS = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
 local outbox_last = nil
@@ -12297,7 +12319,7 @@ batch_save(now_ms)
 notify_write()
 queue_write()
 return { now_ms, delays_first() or 0, flags, #plans_made > 0 and 1 or 0, outbox_write() }`,
-  map: [[1,"lua/partition/settle.lua",1],[2,"lua/partition/settle.lua",12],[3,"lua/partition/settle.lua",16],[4,"lua/partition/settle.lua",15],[5,"lua/partition/settle.lua",14],[6,"lua/partition/settle.lua",13],[7,"lua/partition/settle.lua",17],[8,"lua/lib/root.lua",2],[10,"lua/lib/root.lua",8],[11,"lua/lib/batch.lua",12],[12,"lua/lib/batch.lua",14],[33,"lua/lib/batch.lua",43],[34,"lua/lib/batch.lua",62],[46,"lua/lib/batch.lua",75],[47,"lua/lib/batch.lua",83],[63,"lua/lib/batch.lua",109],[66,"lua/lib/batch.lua",121],[71,"lua/lib/batch.lua",129],[79,"lua/lib/batch.lua",138],[97,"lua/lib/ring.lua",4],[98,"lua/lib/ring.lua",28],[105,"lua/lib/ring.lua",37],[109,"lua/lib/ready.lua",9],[110,"lua/lib/ready.lua",11],[111,"lua/lib/ready.lua",14],[125,"lua/lib/ready.lua",29],[130,"lua/lib/ready.lua",35],[142,"lua/lib/ready.lua",48],[145,"lua/lib/ready.lua",67],[152,"lua/lib/ready.lua",76],[153,"lua/lib/ready.lua",79],[154,"lua/lib/delayed.lua",3],[155,"lua/lib/delayed.lua",5],[156,"lua/lib/delayed.lua",7],[160,"lua/lib/delayed.lua",13],[163,"lua/lib/delayed.lua",17],[170,"lua/lib/delayed.lua",26],[177,"lua/lib/outbox.lua",15],[181,"lua/lib/outbox.lua",20],[182,"lua/lib/outbox.lua",22],[183,"lua/lib/outbox.lua",24],[184,"lua/lib/outbox.lua",27],[185,"lua/lib/outbox.lua",29],[189,"lua/lib/outbox.lua",35],[201,"lua/lib/outbox.lua",49],[205,"lua/lib/outbox.lua",54],[215,"lua/lib/outbox.lua",66],[219,"lua/lib/outbox.lua",72],[223,"lua/lib/outbox.lua",88],[252,"lua/lib/limited.lua",18],[259,"lua/lib/limited.lua",33],[270,"lua/lib/limited.lua",46],[274,"lua/lib/limited.lua",62],[279,"lua/lib/limited.lua",69],[284,"lua/lib/limited.lua",76],[288,"lua/lib/notify.lua",19],[289,"lua/lib/notify.lua",22],[298,"lua/lib/notify.lua",34],[299,"lua/lib/notify.lua",36],[304,"lua/lib/notify.lua",43],[320,"lua/lib/notify.lua",60],[332,"lua/lib/notify.lua",74],[342,"lua/lib/notify.lua",85],[360,"lua/lib/notify.lua",105],[367,"lua/lib/notify.lua",115],[379,"lua/lib/notify.lua",130],[395,"lua/lib/notify.lua",148],[407,"lua/lib/notify.lua",161],[410,"lua/lib/notify.lua",166],[421,"lua/lib/notify.lua",179],[434,"lua/lib/notify.lua",193],[439,"lua/lib/notify.lua",199],[442,"lua/lib/notify.lua",204],[447,"lua/lib/notify.lua",211],[477,"lua/lib/notify.lua",243],[499,"lua/lib/notify.lua",267],[500,"lua/lib/notify.lua",269],[506,"lua/lib/notify.lua",276],[521,"lua/lib/notify.lua",292],[523,"lua/lib/notify.lua",296],[529,"lua/lib/notify.lua",303],[532,"lua/lib/results.lua",3],[541,"lua/partition/settle.lua",25],[543,"lua/partition/settle.lua",29],[549,"lua/partition/settle.lua",36],[559,"lua/partition/settle.lua",48],[569,"lua/partition/settle.lua",60],[578,"lua/partition/settle.lua",70],[584,"lua/partition/settle.lua",77],[595,"lua/partition/settle.lua",90],[602,"lua/partition/settle.lua",98],[613,"lua/partition/settle.lua",111],[627,"lua/partition/settle.lua",128],[642,"lua/partition/settle.lua",144],[678,"lua/partition/settle.lua",181],[686,"lua/partition/settle.lua",190]],
+  map: [[1,"lua/partition/settle.lua",1],[2,"lua/partition/settle.lua",12],[3,"lua/partition/settle.lua",16],[4,"lua/partition/settle.lua",15],[5,"lua/partition/settle.lua",14],[6,"lua/partition/settle.lua",13],[7,"lua/partition/settle.lua",17],[8,"lua/lib/root.lua",2],[10,"lua/lib/root.lua",8],[11,"lua/lib/batch.lua",12],[12,"lua/lib/batch.lua",14],[33,"lua/lib/batch.lua",43],[34,"lua/lib/batch.lua",62],[46,"lua/lib/batch.lua",75],[47,"lua/lib/batch.lua",83],[63,"lua/lib/batch.lua",109],[66,"lua/lib/batch.lua",121],[71,"lua/lib/batch.lua",129],[79,"lua/lib/batch.lua",138],[97,"lua/lib/ring.lua",4],[98,"lua/lib/ring.lua",28],[105,"lua/lib/ring.lua",37],[109,"lua/lib/ready.lua",9],[110,"lua/lib/ready.lua",11],[111,"lua/lib/ready.lua",14],[125,"lua/lib/ready.lua",29],[130,"lua/lib/ready.lua",35],[142,"lua/lib/ready.lua",48],[145,"lua/lib/ready.lua",67],[152,"lua/lib/ready.lua",76],[153,"lua/lib/ready.lua",79],[154,"lua/lib/delayed.lua",4],[156,"lua/lib/delayed.lua",7],[157,"lua/lib/delayed.lua",9],[161,"lua/lib/delayed.lua",15],[164,"lua/lib/delayed.lua",19],[172,"lua/lib/delayed.lua",29],[179,"lua/lib/outbox.lua",15],[183,"lua/lib/outbox.lua",20],[184,"lua/lib/outbox.lua",22],[185,"lua/lib/outbox.lua",24],[186,"lua/lib/outbox.lua",27],[187,"lua/lib/outbox.lua",29],[191,"lua/lib/outbox.lua",35],[203,"lua/lib/outbox.lua",49],[207,"lua/lib/outbox.lua",54],[217,"lua/lib/outbox.lua",66],[221,"lua/lib/outbox.lua",72],[225,"lua/lib/outbox.lua",88],[254,"lua/lib/limited.lua",18],[261,"lua/lib/limited.lua",33],[272,"lua/lib/limited.lua",46],[276,"lua/lib/limited.lua",62],[281,"lua/lib/limited.lua",69],[286,"lua/lib/limited.lua",76],[290,"lua/lib/notify.lua",19],[291,"lua/lib/notify.lua",22],[300,"lua/lib/notify.lua",34],[301,"lua/lib/notify.lua",36],[306,"lua/lib/notify.lua",43],[322,"lua/lib/notify.lua",60],[334,"lua/lib/notify.lua",74],[344,"lua/lib/notify.lua",85],[362,"lua/lib/notify.lua",105],[369,"lua/lib/notify.lua",115],[381,"lua/lib/notify.lua",130],[397,"lua/lib/notify.lua",148],[409,"lua/lib/notify.lua",161],[412,"lua/lib/notify.lua",166],[423,"lua/lib/notify.lua",179],[436,"lua/lib/notify.lua",193],[441,"lua/lib/notify.lua",199],[444,"lua/lib/notify.lua",204],[449,"lua/lib/notify.lua",211],[479,"lua/lib/notify.lua",243],[501,"lua/lib/notify.lua",267],[502,"lua/lib/notify.lua",269],[508,"lua/lib/notify.lua",276],[523,"lua/lib/notify.lua",292],[525,"lua/lib/notify.lua",296],[531,"lua/lib/notify.lua",303],[534,"lua/lib/results.lua",3],[543,"lua/partition/settle.lua",25],[545,"lua/partition/settle.lua",29],[551,"lua/partition/settle.lua",36],[561,"lua/partition/settle.lua",48],[571,"lua/partition/settle.lua",60],[580,"lua/partition/settle.lua",70],[586,"lua/partition/settle.lua",77],[597,"lua/partition/settle.lua",90],[604,"lua/partition/settle.lua",98],[615,"lua/partition/settle.lua",111],[629,"lua/partition/settle.lua",128],[644,"lua/partition/settle.lua",144],[680,"lua/partition/settle.lua",181],[688,"lua/partition/settle.lua",190]],
 });
 
 /** What time brings to a partition: work becomes due, batches expire or are deleted, silent holders lose their work. See lua/partition/tick.lua. */
@@ -12483,6 +12505,7 @@ local function member_read(member)
 end
 local function member_byte(ref) return ref.from == ref.to and '[pP]' or 'p' end
 local function flow_as(cls, flow) return string.byte(flow) == 110 and flow or cls .. string.sub(flow, 2) end
+local DUE_AHEAD_MS = 10
 local delays = {}
 local delayed_before = nil
 local function delayed_push(due_ms, flow, entry)
@@ -12495,6 +12518,7 @@ end
 local function queue_write()
   if #delays > 0 then
     delayed_before = tonumber(call('ZRANGE', root .. 'delayed', 0, 0, 'WITHSCORES')[2])
+    if delayed_before then delayed_before = delayed_before - DUE_AHEAD_MS end
   end
   ready_write()
   for i = 1, #delays, 1000 do call('ZADD', root .. 'delayed', unpack(delays, i, math.min(i + 999, #delays))) end
@@ -12504,7 +12528,7 @@ local function delays_first()
   for i = 1, #delays, 2 do
     if not first or delays[i] < first then first = delays[i] end
   end
-  return first
+  return first and first - DUE_AHEAD_MS
 end
 local DIGITS = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
 local outbox_last = nil
@@ -12939,7 +12963,7 @@ local lanes_ms = first_of(root .. 'lanes') or math.huge
 if pressure == 0 and call('EXISTS', root .. 'holders', root .. 'active:' .. holder, root .. 'ready:f', root .. 'ready:r', root .. 'ready:n',
   root .. 'parked', root .. 'granted', root .. 'outbox') == 0 then
   local delayed_ms, deadline_ms = first_of(delayed), first_of(deadlines)
-  local first_ms = math.min(delayed_ms or math.huge, deadline_ms or math.huge, away_ms)
+  local first_ms = math.min((delayed_ms or math.huge) - DUE_AHEAD_MS, deadline_ms or math.huge, away_ms)
   if first_ms > now_ms and lanes_ms > now_ms then
     local empty = not delayed_ms and away_ms == math.huge and lanes_ms == math.huge
     return { now_ms, first_ms < math.huge and first_ms or 0, 0, 0, 0, 0, 0, 0, 0, 0, empty and 8 or 0 }
@@ -13040,7 +13064,16 @@ for i = 1, #marks, 2 do
     end
   end
 end
-local due = call('ZRANGEBYSCORE', root .. 'delayed', '-inf', now_ms, 'LIMIT', 0, DUE_MAX)
+local soon = call('ZRANGEBYSCORE', delayed, '-inf', now_ms + DUE_AHEAD_MS, 'WITHSCORES', 'LIMIT', 0, DUE_MAX)
+local due, not_yet_ms = {}, nil
+for i = 1, #soon, 2 do
+  local text, at_ms = soon[i], tonumber(soon[i + 1])
+  if at_ms > now_ms and (string.find(text, ';', 1, true) or string.find(text, ':*|', 1, true)) then
+    not_yet_ms = not_yet_ms or at_ms
+  else
+    due[#due + 1] = text
+  end
+end
 local alike, ranges_of = {}, {}
 for _, text in ipairs(due) do
   local flow, core, from, to, rest = string.match(text, '^([^|]+)|(%w+),(%d+),(%d+)(,.*)$')
@@ -13072,7 +13105,7 @@ for _, one in ipairs(alike) do
   end
   push()
 end
-if #due == DUE_MAX then more = 1 end
+if #soon == 2 * DUE_MAX and #due > 0 then more = 1 end
 local returned = call('ZRANGEBYSCORE', root .. 'granted', '-inf', now_ms, 'LIMIT', 0, DUE_MAX)
 for _, text in ipairs(returned) do
   local flow, entry = string.match(text, '^([^|]+)|(.*)$')
@@ -13149,15 +13182,14 @@ if pressure == 1 and segments_left > 0 then
 end
 notify_plan(now_ms)
 local next_ms = 0
-local function sooner(key, after)
-  local at_ms = tonumber(call('ZRANGE', key, after, after, 'WITHSCORES')[2])
-  if at_ms and (next_ms == 0 or at_ms < next_ms) then next_ms = at_ms end
-end
-sooner(delayed, #due)
-sooner(deadlines, #ended)
-sooner(root .. 'granted', #returned)
-local put_back_ms = delays_first()
-if put_back_ms and (next_ms == 0 or put_back_ms < next_ms) then next_ms = put_back_ms end
+local function no_later(at_ms) if at_ms and (next_ms == 0 or at_ms < next_ms) then next_ms = at_ms end end
+local function score_at(key, rank) return tonumber(call('ZRANGE', key, rank, rank, 'WITHSCORES')[2]) end
+local delayed_ms = score_at(delayed, #soon / 2)
+no_later(delayed_ms and delayed_ms - DUE_AHEAD_MS)
+no_later(not_yet_ms)
+no_later(score_at(deadlines, #ended))
+no_later(score_at(root .. 'granted', #returned))
+no_later(delays_first())
 local flags = (away_ms <= now_ms and 2 or 0) + (lanes_ms <= now_ms and 4 or 0)
 if away_ms > now_ms and away_ms < math.huge and (next_ms == 0 or away_ms < next_ms) then next_ms = away_ms end
 if early > 0 or (early_rank or 0) > 0 then
@@ -13204,7 +13236,7 @@ notify_write()
 queue_write()
 if outbox_write() == 1 or waiting == 1 then flags = flags + 1 end
 return { now_ms, next_ms, more, #due, expired, recovered, #purged, ready, early, parked, flags }`,
-  map: [[1,"lua/partition/tick.lua",1],[2,"lua/partition/tick.lua",10],[11,"lua/lib/root.lua",2],[13,"lua/lib/root.lua",8],[14,"lua/lib/batch.lua",12],[15,"lua/lib/batch.lua",14],[36,"lua/lib/batch.lua",43],[37,"lua/lib/batch.lua",45],[38,"lua/lib/batch.lua",49],[39,"lua/lib/batch.lua",53],[40,"lua/lib/batch.lua",62],[52,"lua/lib/batch.lua",75],[53,"lua/lib/batch.lua",83],[69,"lua/lib/batch.lua",101],[76,"lua/lib/batch.lua",109],[79,"lua/lib/batch.lua",114],[84,"lua/lib/batch.lua",121],[89,"lua/lib/batch.lua",129],[97,"lua/lib/batch.lua",138],[115,"lua/lib/ring.lua",4],[116,"lua/lib/ring.lua",28],[123,"lua/lib/ring.lua",37],[127,"lua/lib/ready.lua",9],[128,"lua/lib/ready.lua",11],[129,"lua/lib/ready.lua",14],[143,"lua/lib/ready.lua",29],[148,"lua/lib/ready.lua",35],[160,"lua/lib/ready.lua",48],[163,"lua/lib/ready.lua",52],[169,"lua/lib/ready.lua",67],[176,"lua/lib/ready.lua",76],[177,"lua/lib/ready.lua",79],[178,"lua/lib/delayed.lua",3],[179,"lua/lib/delayed.lua",5],[180,"lua/lib/delayed.lua",7],[184,"lua/lib/delayed.lua",13],[187,"lua/lib/delayed.lua",17],[194,"lua/lib/delayed.lua",26],[201,"lua/lib/outbox.lua",15],[205,"lua/lib/outbox.lua",20],[206,"lua/lib/outbox.lua",22],[207,"lua/lib/outbox.lua",24],[208,"lua/lib/outbox.lua",27],[209,"lua/lib/outbox.lua",29],[213,"lua/lib/outbox.lua",35],[225,"lua/lib/outbox.lua",49],[229,"lua/lib/outbox.lua",54],[239,"lua/lib/outbox.lua",66],[243,"lua/lib/outbox.lua",72],[247,"lua/lib/outbox.lua",88],[276,"lua/lib/limited.lua",12],[277,"lua/lib/limited.lua",18],[284,"lua/lib/limited.lua",27],[288,"lua/lib/limited.lua",33],[299,"lua/lib/limited.lua",46],[303,"lua/lib/limited.lua",62],[308,"lua/lib/limited.lua",69],[313,"lua/lib/limited.lua",76],[317,"lua/lib/limited.lua",82],[329,"lua/lib/limited.lua",96],[341,"lua/lib/granted.lua",3],[342,"lua/lib/granted.lua",10],[343,"lua/lib/granted.lua",12],[347,"lua/lib/results.lua",3],[356,"lua/lib/results.lua",13],[357,"lua/lib/results.lua",15],[358,"lua/lib/lost.lua",4],[359,"lua/lib/lost.lua",7],[370,"lua/lib/lost.lua",19],[375,"lua/lib/notify.lua",19],[376,"lua/lib/notify.lua",22],[385,"lua/lib/notify.lua",34],[386,"lua/lib/notify.lua",36],[391,"lua/lib/notify.lua",43],[407,"lua/lib/notify.lua",60],[419,"lua/lib/notify.lua",74],[429,"lua/lib/notify.lua",85],[447,"lua/lib/notify.lua",105],[454,"lua/lib/notify.lua",115],[466,"lua/lib/notify.lua",130],[482,"lua/lib/notify.lua",148],[494,"lua/lib/notify.lua",161],[497,"lua/lib/notify.lua",166],[508,"lua/lib/notify.lua",179],[521,"lua/lib/notify.lua",193],[526,"lua/lib/notify.lua",199],[529,"lua/lib/notify.lua",204],[534,"lua/lib/notify.lua",211],[564,"lua/lib/notify.lua",243],[586,"lua/lib/notify.lua",267],[587,"lua/lib/notify.lua",269],[593,"lua/lib/notify.lua",276],[608,"lua/lib/notify.lua",292],[610,"lua/lib/notify.lua",296],[616,"lua/lib/notify.lua",303],[619,"lua/partition/tick.lua",26],[620,"lua/partition/tick.lua",28],[621,"lua/partition/tick.lua",30],[624,"lua/partition/tick.lua",35],[640,"lua/partition/tick.lua",53],[645,"lua/partition/tick.lua",59],[649,"lua/partition/tick.lua",64],[671,"lua/partition/tick.lua",88],[673,"lua/partition/tick.lua",91],[677,"lua/partition/tick.lua",98],[689,"lua/partition/tick.lua",112],[717,"lua/partition/tick.lua",141],[735,"lua/partition/tick.lua",162],[768,"lua/partition/tick.lua",197],[775,"lua/partition/tick.lua",206],[776,"lua/partition/tick.lua",208],[800,"lua/partition/tick.lua",233],[820,"lua/partition/tick.lua",256],[842,"lua/partition/tick.lua",279],[843,"lua/partition/tick.lua",282],[858,"lua/partition/tick.lua",298],[860,"lua/partition/tick.lua",301],[861,"lua/partition/tick.lua",303],[862,"lua/partition/tick.lua",305]],
+  map: [[1,"lua/partition/tick.lua",1],[2,"lua/partition/tick.lua",10],[11,"lua/lib/root.lua",2],[13,"lua/lib/root.lua",8],[14,"lua/lib/batch.lua",12],[15,"lua/lib/batch.lua",14],[36,"lua/lib/batch.lua",43],[37,"lua/lib/batch.lua",45],[38,"lua/lib/batch.lua",49],[39,"lua/lib/batch.lua",53],[40,"lua/lib/batch.lua",62],[52,"lua/lib/batch.lua",75],[53,"lua/lib/batch.lua",83],[69,"lua/lib/batch.lua",101],[76,"lua/lib/batch.lua",109],[79,"lua/lib/batch.lua",114],[84,"lua/lib/batch.lua",121],[89,"lua/lib/batch.lua",129],[97,"lua/lib/batch.lua",138],[115,"lua/lib/ring.lua",4],[116,"lua/lib/ring.lua",28],[123,"lua/lib/ring.lua",37],[127,"lua/lib/ready.lua",9],[128,"lua/lib/ready.lua",11],[129,"lua/lib/ready.lua",14],[143,"lua/lib/ready.lua",29],[148,"lua/lib/ready.lua",35],[160,"lua/lib/ready.lua",48],[163,"lua/lib/ready.lua",52],[169,"lua/lib/ready.lua",67],[176,"lua/lib/ready.lua",76],[177,"lua/lib/ready.lua",79],[178,"lua/lib/delayed.lua",4],[180,"lua/lib/delayed.lua",7],[181,"lua/lib/delayed.lua",9],[185,"lua/lib/delayed.lua",15],[188,"lua/lib/delayed.lua",19],[196,"lua/lib/delayed.lua",29],[203,"lua/lib/outbox.lua",15],[207,"lua/lib/outbox.lua",20],[208,"lua/lib/outbox.lua",22],[209,"lua/lib/outbox.lua",24],[210,"lua/lib/outbox.lua",27],[211,"lua/lib/outbox.lua",29],[215,"lua/lib/outbox.lua",35],[227,"lua/lib/outbox.lua",49],[231,"lua/lib/outbox.lua",54],[241,"lua/lib/outbox.lua",66],[245,"lua/lib/outbox.lua",72],[249,"lua/lib/outbox.lua",88],[278,"lua/lib/limited.lua",12],[279,"lua/lib/limited.lua",18],[286,"lua/lib/limited.lua",27],[290,"lua/lib/limited.lua",33],[301,"lua/lib/limited.lua",46],[305,"lua/lib/limited.lua",62],[310,"lua/lib/limited.lua",69],[315,"lua/lib/limited.lua",76],[319,"lua/lib/limited.lua",82],[331,"lua/lib/limited.lua",96],[343,"lua/lib/granted.lua",3],[344,"lua/lib/granted.lua",10],[345,"lua/lib/granted.lua",12],[349,"lua/lib/results.lua",3],[358,"lua/lib/results.lua",13],[359,"lua/lib/results.lua",15],[360,"lua/lib/lost.lua",4],[361,"lua/lib/lost.lua",7],[372,"lua/lib/lost.lua",19],[377,"lua/lib/notify.lua",19],[378,"lua/lib/notify.lua",22],[387,"lua/lib/notify.lua",34],[388,"lua/lib/notify.lua",36],[393,"lua/lib/notify.lua",43],[409,"lua/lib/notify.lua",60],[421,"lua/lib/notify.lua",74],[431,"lua/lib/notify.lua",85],[449,"lua/lib/notify.lua",105],[456,"lua/lib/notify.lua",115],[468,"lua/lib/notify.lua",130],[484,"lua/lib/notify.lua",148],[496,"lua/lib/notify.lua",161],[499,"lua/lib/notify.lua",166],[510,"lua/lib/notify.lua",179],[523,"lua/lib/notify.lua",193],[528,"lua/lib/notify.lua",199],[531,"lua/lib/notify.lua",204],[536,"lua/lib/notify.lua",211],[566,"lua/lib/notify.lua",243],[588,"lua/lib/notify.lua",267],[589,"lua/lib/notify.lua",269],[595,"lua/lib/notify.lua",276],[610,"lua/lib/notify.lua",292],[612,"lua/lib/notify.lua",296],[618,"lua/lib/notify.lua",303],[621,"lua/partition/tick.lua",26],[622,"lua/partition/tick.lua",28],[623,"lua/partition/tick.lua",30],[626,"lua/partition/tick.lua",35],[642,"lua/partition/tick.lua",53],[647,"lua/partition/tick.lua",59],[651,"lua/partition/tick.lua",64],[673,"lua/partition/tick.lua",88],[675,"lua/partition/tick.lua",91],[679,"lua/partition/tick.lua",98],[691,"lua/partition/tick.lua",112],[719,"lua/partition/tick.lua",141],[737,"lua/partition/tick.lua",162],[741,"lua/partition/tick.lua",167],[779,"lua/partition/tick.lua",207],[786,"lua/partition/tick.lua",216],[787,"lua/partition/tick.lua",218],[811,"lua/partition/tick.lua",243],[831,"lua/partition/tick.lua",266],[853,"lua/partition/tick.lua",289],[854,"lua/partition/tick.lua",292],[868,"lua/partition/tick.lua",307],[870,"lua/partition/tick.lua",310],[871,"lua/partition/tick.lua",312],[872,"lua/partition/tick.lua",314]],
 });
 
 /** Takes one request from an API limit: an exact sliding minute, shared by all processes. See lua/quota/take.lua. */
@@ -13552,6 +13584,7 @@ end
 local function entry_of(core, from, to, attempts, recoveries, timeout_s, due_ms, limit)
   return string.format('%s,%d,%d,%d,%d,%d,%d%s', core, from, to, attempts, recoveries, timeout_s, due_ms, limit or '')
 end
+local DUE_AHEAD_MS = 10
 local delays = {}
 local delayed_before = nil
 local function delayed_push(due_ms, flow, entry)
@@ -13564,6 +13597,7 @@ end
 local function queue_write()
   if #delays > 0 then
     delayed_before = tonumber(call('ZRANGE', root .. 'delayed', 0, 0, 'WITHSCORES')[2])
+    if delayed_before then delayed_before = delayed_before - DUE_AHEAD_MS end
   end
   ready_write()
   for i = 1, #delays, 1000 do call('ZADD', root .. 'delayed', unpack(delays, i, math.min(i + 999, #delays))) end
@@ -13573,7 +13607,7 @@ local function delays_first()
   for i = 1, #delays, 2 do
     if not first or delays[i] < first then first = delays[i] end
   end
-  return first
+  return first and first - DUE_AHEAD_MS
 end
 local function ring_bell(sooner_ms, granted)
   local ready = granted or #plans_made > 0
@@ -13920,7 +13954,7 @@ call('HSET', s.key, 'k', next_tick)
 if latest[2] and tonumber(latest[2]) > tonumber(s.l or '0') then call('HSET', s.key, 'l', string.format('%.0f', tonumber(latest[2]))) end
 if next_due == '' then call('ZREM', root .. 'schedules', core) else call('ZADD', root .. 'schedules', next_due, core) end
 return { outcome, outcome == 'made' and run.tasks or 0 }`,
-  map: [[1,"lua/schedule/fire.lua",1],[2,"lua/schedule/fire.lua",8],[3,"lua/schedule/fire.lua",18],[4,"lua/schedule/fire.lua",17],[5,"lua/schedule/fire.lua",16],[6,"lua/schedule/fire.lua",15],[7,"lua/schedule/fire.lua",14],[8,"lua/schedule/fire.lua",13],[9,"lua/schedule/fire.lua",12],[10,"lua/schedule/fire.lua",11],[11,"lua/schedule/fire.lua",10],[12,"lua/schedule/fire.lua",9],[13,"lua/schedule/fire.lua",19],[14,"lua/lib/root.lua",2],[16,"lua/lib/root.lua",8],[17,"lua/lib/batch.lua",12],[18,"lua/lib/batch.lua",14],[39,"lua/lib/batch.lua",49],[40,"lua/lib/batch.lua",51],[41,"lua/lib/batch.lua",62],[53,"lua/lib/batch.lua",75],[54,"lua/lib/batch.lua",77],[58,"lua/lib/batch.lua",109],[61,"lua/lib/batch.lua",114],[66,"lua/lib/batch.lua",129],[74,"lua/lib/batch.lua",138],[92,"lua/lib/ring.lua",4],[93,"lua/lib/ring.lua",28],[100,"lua/lib/ring.lua",37],[104,"lua/lib/ready.lua",9],[105,"lua/lib/ready.lua",11],[106,"lua/lib/ready.lua",14],[120,"lua/lib/ready.lua",29],[125,"lua/lib/ready.lua",35],[137,"lua/lib/ready.lua",48],[140,"lua/lib/delayed.lua",3],[141,"lua/lib/delayed.lua",5],[142,"lua/lib/delayed.lua",7],[146,"lua/lib/delayed.lua",13],[149,"lua/lib/delayed.lua",17],[156,"lua/lib/delayed.lua",26],[163,"lua/lib/delayed.lua",37],[170,"lua/lib/outbox.lua",15],[174,"lua/lib/outbox.lua",20],[175,"lua/lib/outbox.lua",22],[176,"lua/lib/outbox.lua",24],[177,"lua/lib/outbox.lua",27],[178,"lua/lib/outbox.lua",29],[182,"lua/lib/outbox.lua",35],[194,"lua/lib/outbox.lua",49],[198,"lua/lib/outbox.lua",54],[208,"lua/lib/outbox.lua",66],[212,"lua/lib/outbox.lua",88],[241,"lua/lib/outbox.lua",131],[244,"lua/lib/limited.lua",18],[251,"lua/lib/limited.lua",33],[262,"lua/lib/limited.lua",46],[266,"lua/lib/limited.lua",52],[274,"lua/lib/limited.lua",111],[286,"lua/lib/limited.lua",124],[289,"lua/lib/append.lua",6],[291,"lua/lib/append.lua",9],[297,"lua/lib/append.lua",17],[326,"lua/lib/append.lua",81],[327,"lua/lib/append.lua",83],[337,"lua/lib/append.lua",96],[347,"lua/lib/append.lua",107],[356,"lua/lib/schedule.lua",17],[363,"lua/lib/schedule.lua",27],[364,"lua/lib/schedule.lua",34],[368,"lua/lib/run.lua",7],[370,"lua/lib/run.lua",10],[371,"lua/lib/run.lua",12],[388,"lua/lib/run.lua",31],[406,"lua/lib/run.lua",50],[413,"lua/lib/run.lua",59],[422,"lua/lib/run.lua",69],[430,"lua/lib/run.lua",78],[441,"lua/lib/run.lua",90],[463,"lua/lib/run.lua",113],[475,"lua/schedule/fire.lua",24],[477,"lua/schedule/fire.lua",27],[488,"lua/schedule/fire.lua",39],[498,"lua/schedule/fire.lua",50]],
+  map: [[1,"lua/schedule/fire.lua",1],[2,"lua/schedule/fire.lua",8],[3,"lua/schedule/fire.lua",18],[4,"lua/schedule/fire.lua",17],[5,"lua/schedule/fire.lua",16],[6,"lua/schedule/fire.lua",15],[7,"lua/schedule/fire.lua",14],[8,"lua/schedule/fire.lua",13],[9,"lua/schedule/fire.lua",12],[10,"lua/schedule/fire.lua",11],[11,"lua/schedule/fire.lua",10],[12,"lua/schedule/fire.lua",9],[13,"lua/schedule/fire.lua",19],[14,"lua/lib/root.lua",2],[16,"lua/lib/root.lua",8],[17,"lua/lib/batch.lua",12],[18,"lua/lib/batch.lua",14],[39,"lua/lib/batch.lua",49],[40,"lua/lib/batch.lua",51],[41,"lua/lib/batch.lua",62],[53,"lua/lib/batch.lua",75],[54,"lua/lib/batch.lua",77],[58,"lua/lib/batch.lua",109],[61,"lua/lib/batch.lua",114],[66,"lua/lib/batch.lua",129],[74,"lua/lib/batch.lua",138],[92,"lua/lib/ring.lua",4],[93,"lua/lib/ring.lua",28],[100,"lua/lib/ring.lua",37],[104,"lua/lib/ready.lua",9],[105,"lua/lib/ready.lua",11],[106,"lua/lib/ready.lua",14],[120,"lua/lib/ready.lua",29],[125,"lua/lib/ready.lua",35],[137,"lua/lib/ready.lua",48],[140,"lua/lib/delayed.lua",4],[142,"lua/lib/delayed.lua",7],[143,"lua/lib/delayed.lua",9],[147,"lua/lib/delayed.lua",15],[150,"lua/lib/delayed.lua",19],[158,"lua/lib/delayed.lua",29],[165,"lua/lib/delayed.lua",40],[172,"lua/lib/outbox.lua",15],[176,"lua/lib/outbox.lua",20],[177,"lua/lib/outbox.lua",22],[178,"lua/lib/outbox.lua",24],[179,"lua/lib/outbox.lua",27],[180,"lua/lib/outbox.lua",29],[184,"lua/lib/outbox.lua",35],[196,"lua/lib/outbox.lua",49],[200,"lua/lib/outbox.lua",54],[210,"lua/lib/outbox.lua",66],[214,"lua/lib/outbox.lua",88],[243,"lua/lib/outbox.lua",131],[246,"lua/lib/limited.lua",18],[253,"lua/lib/limited.lua",33],[264,"lua/lib/limited.lua",46],[268,"lua/lib/limited.lua",52],[276,"lua/lib/limited.lua",111],[288,"lua/lib/limited.lua",124],[291,"lua/lib/append.lua",6],[293,"lua/lib/append.lua",9],[299,"lua/lib/append.lua",17],[328,"lua/lib/append.lua",81],[329,"lua/lib/append.lua",83],[339,"lua/lib/append.lua",96],[349,"lua/lib/append.lua",107],[358,"lua/lib/schedule.lua",17],[365,"lua/lib/schedule.lua",27],[366,"lua/lib/schedule.lua",34],[370,"lua/lib/run.lua",7],[372,"lua/lib/run.lua",10],[373,"lua/lib/run.lua",12],[390,"lua/lib/run.lua",31],[408,"lua/lib/run.lua",50],[415,"lua/lib/run.lua",59],[424,"lua/lib/run.lua",69],[432,"lua/lib/run.lua",78],[443,"lua/lib/run.lua",90],[465,"lua/lib/run.lua",113],[477,"lua/schedule/fire.lua",24],[479,"lua/schedule/fire.lua",27],[490,"lua/schedule/fire.lua",39],[500,"lua/schedule/fire.lua",50]],
 });
 
 /** For how long the tick that waits longest in a partition should have been decided: 0 while tickers keep up. See lua/schedule/look.lua. */
@@ -14269,6 +14303,7 @@ end
 local function entry_of(core, from, to, attempts, recoveries, timeout_s, due_ms, limit)
   return string.format('%s,%d,%d,%d,%d,%d,%d%s', core, from, to, attempts, recoveries, timeout_s, due_ms, limit or '')
 end
+local DUE_AHEAD_MS = 10
 local delays = {}
 local delayed_before = nil
 local function delayed_push(due_ms, flow, entry)
@@ -14281,6 +14316,7 @@ end
 local function queue_write()
   if #delays > 0 then
     delayed_before = tonumber(call('ZRANGE', root .. 'delayed', 0, 0, 'WITHSCORES')[2])
+    if delayed_before then delayed_before = delayed_before - DUE_AHEAD_MS end
   end
   ready_write()
   for i = 1, #delays, 1000 do call('ZADD', root .. 'delayed', unpack(delays, i, math.min(i + 999, #delays))) end
@@ -14290,7 +14326,7 @@ local function delays_first()
   for i = 1, #delays, 2 do
     if not first or delays[i] < first then first = delays[i] end
   end
-  return first
+  return first and first - DUE_AHEAD_MS
 end
 local function ring_bell(sooner_ms, granted)
   local ready = granted or #plans_made > 0
@@ -14639,7 +14675,7 @@ operation_write(op, run.batch.core, run.index, now_ms)
 local reply = { 'made', s.y, run.batch.core, run.index, now_ms, run.tasks }
 idem_write(reply)
 return reply`,
-  map: [[1,"lua/schedule/trigger.lua",1],[2,"lua/schedule/trigger.lua",3],[3,"lua/schedule/trigger.lua",14],[4,"lua/schedule/trigger.lua",13],[5,"lua/schedule/trigger.lua",12],[6,"lua/schedule/trigger.lua",11],[7,"lua/schedule/trigger.lua",10],[8,"lua/schedule/trigger.lua",9],[9,"lua/schedule/trigger.lua",8],[10,"lua/schedule/trigger.lua",7],[11,"lua/schedule/trigger.lua",6],[12,"lua/schedule/trigger.lua",5],[13,"lua/schedule/trigger.lua",4],[14,"lua/schedule/trigger.lua",15],[15,"lua/lib/root.lua",2],[17,"lua/lib/root.lua",8],[18,"lua/lib/batch.lua",12],[19,"lua/lib/batch.lua",14],[40,"lua/lib/batch.lua",49],[41,"lua/lib/batch.lua",51],[42,"lua/lib/batch.lua",62],[54,"lua/lib/batch.lua",75],[55,"lua/lib/batch.lua",77],[59,"lua/lib/batch.lua",109],[62,"lua/lib/batch.lua",114],[67,"lua/lib/batch.lua",129],[75,"lua/lib/batch.lua",138],[93,"lua/lib/ring.lua",4],[94,"lua/lib/ring.lua",28],[101,"lua/lib/ring.lua",37],[105,"lua/lib/ready.lua",9],[106,"lua/lib/ready.lua",11],[107,"lua/lib/ready.lua",14],[121,"lua/lib/ready.lua",29],[126,"lua/lib/ready.lua",35],[138,"lua/lib/ready.lua",48],[141,"lua/lib/delayed.lua",3],[142,"lua/lib/delayed.lua",5],[143,"lua/lib/delayed.lua",7],[147,"lua/lib/delayed.lua",13],[150,"lua/lib/delayed.lua",17],[157,"lua/lib/delayed.lua",26],[164,"lua/lib/delayed.lua",37],[171,"lua/lib/outbox.lua",15],[175,"lua/lib/outbox.lua",20],[176,"lua/lib/outbox.lua",22],[177,"lua/lib/outbox.lua",24],[178,"lua/lib/outbox.lua",27],[179,"lua/lib/outbox.lua",29],[183,"lua/lib/outbox.lua",35],[195,"lua/lib/outbox.lua",49],[199,"lua/lib/outbox.lua",54],[209,"lua/lib/outbox.lua",66],[213,"lua/lib/outbox.lua",88],[242,"lua/lib/outbox.lua",131],[245,"lua/lib/limited.lua",18],[252,"lua/lib/limited.lua",33],[263,"lua/lib/limited.lua",46],[267,"lua/lib/limited.lua",52],[275,"lua/lib/limited.lua",111],[287,"lua/lib/limited.lua",124],[290,"lua/lib/operation.lua",4],[291,"lua/lib/operation.lua",6],[294,"lua/lib/operation.lua",11],[300,"lua/lib/operation.lua",18],[305,"lua/lib/append.lua",6],[307,"lua/lib/append.lua",9],[313,"lua/lib/append.lua",17],[342,"lua/lib/append.lua",81],[343,"lua/lib/append.lua",83],[353,"lua/lib/append.lua",96],[363,"lua/lib/append.lua",107],[372,"lua/lib/schedule.lua",17],[379,"lua/lib/schedule.lua",27],[380,"lua/lib/schedule.lua",34],[384,"lua/lib/run.lua",7],[386,"lua/lib/run.lua",10],[387,"lua/lib/run.lua",12],[404,"lua/lib/run.lua",31],[422,"lua/lib/run.lua",50],[429,"lua/lib/run.lua",59],[438,"lua/lib/run.lua",69],[446,"lua/lib/run.lua",78],[457,"lua/lib/run.lua",90],[479,"lua/lib/run.lua",113],[491,"lua/lib/idem.lua",6],[492,"lua/lib/idem.lua",8],[493,"lua/lib/idem.lua",10],[499,"lua/schedule/trigger.lua",21],[506,"lua/schedule/trigger.lua",29]],
+  map: [[1,"lua/schedule/trigger.lua",1],[2,"lua/schedule/trigger.lua",3],[3,"lua/schedule/trigger.lua",14],[4,"lua/schedule/trigger.lua",13],[5,"lua/schedule/trigger.lua",12],[6,"lua/schedule/trigger.lua",11],[7,"lua/schedule/trigger.lua",10],[8,"lua/schedule/trigger.lua",9],[9,"lua/schedule/trigger.lua",8],[10,"lua/schedule/trigger.lua",7],[11,"lua/schedule/trigger.lua",6],[12,"lua/schedule/trigger.lua",5],[13,"lua/schedule/trigger.lua",4],[14,"lua/schedule/trigger.lua",15],[15,"lua/lib/root.lua",2],[17,"lua/lib/root.lua",8],[18,"lua/lib/batch.lua",12],[19,"lua/lib/batch.lua",14],[40,"lua/lib/batch.lua",49],[41,"lua/lib/batch.lua",51],[42,"lua/lib/batch.lua",62],[54,"lua/lib/batch.lua",75],[55,"lua/lib/batch.lua",77],[59,"lua/lib/batch.lua",109],[62,"lua/lib/batch.lua",114],[67,"lua/lib/batch.lua",129],[75,"lua/lib/batch.lua",138],[93,"lua/lib/ring.lua",4],[94,"lua/lib/ring.lua",28],[101,"lua/lib/ring.lua",37],[105,"lua/lib/ready.lua",9],[106,"lua/lib/ready.lua",11],[107,"lua/lib/ready.lua",14],[121,"lua/lib/ready.lua",29],[126,"lua/lib/ready.lua",35],[138,"lua/lib/ready.lua",48],[141,"lua/lib/delayed.lua",4],[143,"lua/lib/delayed.lua",7],[144,"lua/lib/delayed.lua",9],[148,"lua/lib/delayed.lua",15],[151,"lua/lib/delayed.lua",19],[159,"lua/lib/delayed.lua",29],[166,"lua/lib/delayed.lua",40],[173,"lua/lib/outbox.lua",15],[177,"lua/lib/outbox.lua",20],[178,"lua/lib/outbox.lua",22],[179,"lua/lib/outbox.lua",24],[180,"lua/lib/outbox.lua",27],[181,"lua/lib/outbox.lua",29],[185,"lua/lib/outbox.lua",35],[197,"lua/lib/outbox.lua",49],[201,"lua/lib/outbox.lua",54],[211,"lua/lib/outbox.lua",66],[215,"lua/lib/outbox.lua",88],[244,"lua/lib/outbox.lua",131],[247,"lua/lib/limited.lua",18],[254,"lua/lib/limited.lua",33],[265,"lua/lib/limited.lua",46],[269,"lua/lib/limited.lua",52],[277,"lua/lib/limited.lua",111],[289,"lua/lib/limited.lua",124],[292,"lua/lib/operation.lua",4],[293,"lua/lib/operation.lua",6],[296,"lua/lib/operation.lua",11],[302,"lua/lib/operation.lua",18],[307,"lua/lib/append.lua",6],[309,"lua/lib/append.lua",9],[315,"lua/lib/append.lua",17],[344,"lua/lib/append.lua",81],[345,"lua/lib/append.lua",83],[355,"lua/lib/append.lua",96],[365,"lua/lib/append.lua",107],[374,"lua/lib/schedule.lua",17],[381,"lua/lib/schedule.lua",27],[382,"lua/lib/schedule.lua",34],[386,"lua/lib/run.lua",7],[388,"lua/lib/run.lua",10],[389,"lua/lib/run.lua",12],[406,"lua/lib/run.lua",31],[424,"lua/lib/run.lua",50],[431,"lua/lib/run.lua",59],[440,"lua/lib/run.lua",69],[448,"lua/lib/run.lua",78],[459,"lua/lib/run.lua",90],[481,"lua/lib/run.lua",113],[493,"lua/lib/idem.lua",6],[494,"lua/lib/idem.lua",8],[495,"lua/lib/idem.lua",10],[501,"lua/schedule/trigger.lua",21],[508,"lua/schedule/trigger.lua",29]],
 });
 
 /** The live signing secrets of an account, newest first; makes the first one where there is none. See lua/secret/ensure.lua. */
@@ -14967,6 +15003,7 @@ end
 local function entry_of(core, from, to, attempts, recoveries, timeout_s, due_ms, limit)
   return string.format('%s,%d,%d,%d,%d,%d,%d%s', core, from, to, attempts, recoveries, timeout_s, due_ms, limit or '')
 end
+local DUE_AHEAD_MS = 10
 local delays = {}
 local delayed_before = nil
 local function delayed_push(due_ms, flow, entry)
@@ -14979,6 +15016,7 @@ end
 local function queue_write()
   if #delays > 0 then
     delayed_before = tonumber(call('ZRANGE', root .. 'delayed', 0, 0, 'WITHSCORES')[2])
+    if delayed_before then delayed_before = delayed_before - DUE_AHEAD_MS end
   end
   ready_write()
   for i = 1, #delays, 1000 do call('ZADD', root .. 'delayed', unpack(delays, i, math.min(i + 999, #delays))) end
@@ -14988,7 +15026,7 @@ local function delays_first()
   for i = 1, #delays, 2 do
     if not first or delays[i] < first then first = delays[i] end
   end
-  return first
+  return first and first - DUE_AHEAD_MS
 end
 local function ring_bell(sooner_ms, granted)
   local ready = granted or #plans_made > 0
@@ -15257,7 +15295,7 @@ notify_write()
 queue_write()
 ring_bell()
 return 'cancelled'`,
-  map: [[1,"lua/task/cancel.lua",1],[2,"lua/task/cancel.lua",4],[9,"lua/lib/root.lua",2],[11,"lua/lib/root.lua",8],[12,"lua/lib/batch.lua",12],[13,"lua/lib/batch.lua",14],[34,"lua/lib/batch.lua",43],[35,"lua/lib/batch.lua",56],[39,"lua/lib/batch.lua",83],[55,"lua/lib/batch.lua",109],[58,"lua/lib/batch.lua",121],[63,"lua/lib/batch.lua",129],[71,"lua/lib/batch.lua",138],[89,"lua/lib/ring.lua",4],[90,"lua/lib/ring.lua",28],[97,"lua/lib/ring.lua",37],[101,"lua/lib/ready.lua",9],[102,"lua/lib/ready.lua",11],[103,"lua/lib/ready.lua",14],[117,"lua/lib/ready.lua",29],[122,"lua/lib/ready.lua",35],[134,"lua/lib/ready.lua",48],[137,"lua/lib/delayed.lua",3],[138,"lua/lib/delayed.lua",5],[139,"lua/lib/delayed.lua",7],[143,"lua/lib/delayed.lua",13],[146,"lua/lib/delayed.lua",17],[153,"lua/lib/delayed.lua",26],[160,"lua/lib/delayed.lua",37],[167,"lua/lib/notify.lua",19],[168,"lua/lib/notify.lua",22],[177,"lua/lib/notify.lua",34],[178,"lua/lib/notify.lua",36],[183,"lua/lib/notify.lua",43],[199,"lua/lib/notify.lua",60],[211,"lua/lib/notify.lua",74],[221,"lua/lib/notify.lua",85],[239,"lua/lib/notify.lua",105],[246,"lua/lib/notify.lua",115],[258,"lua/lib/notify.lua",130],[274,"lua/lib/notify.lua",148],[286,"lua/lib/notify.lua",161],[289,"lua/lib/notify.lua",166],[300,"lua/lib/notify.lua",179],[313,"lua/lib/notify.lua",193],[318,"lua/lib/notify.lua",199],[321,"lua/lib/notify.lua",204],[326,"lua/lib/notify.lua",211],[356,"lua/lib/notify.lua",243],[378,"lua/lib/notify.lua",267],[379,"lua/lib/notify.lua",269],[385,"lua/lib/notify.lua",276],[400,"lua/lib/notify.lua",292],[402,"lua/lib/notify.lua",296],[408,"lua/lib/notify.lua",303],[411,"lua/task/cancel.lua",15],[417,"lua/task/cancel.lua",22]],
+  map: [[1,"lua/task/cancel.lua",1],[2,"lua/task/cancel.lua",4],[9,"lua/lib/root.lua",2],[11,"lua/lib/root.lua",8],[12,"lua/lib/batch.lua",12],[13,"lua/lib/batch.lua",14],[34,"lua/lib/batch.lua",43],[35,"lua/lib/batch.lua",56],[39,"lua/lib/batch.lua",83],[55,"lua/lib/batch.lua",109],[58,"lua/lib/batch.lua",121],[63,"lua/lib/batch.lua",129],[71,"lua/lib/batch.lua",138],[89,"lua/lib/ring.lua",4],[90,"lua/lib/ring.lua",28],[97,"lua/lib/ring.lua",37],[101,"lua/lib/ready.lua",9],[102,"lua/lib/ready.lua",11],[103,"lua/lib/ready.lua",14],[117,"lua/lib/ready.lua",29],[122,"lua/lib/ready.lua",35],[134,"lua/lib/ready.lua",48],[137,"lua/lib/delayed.lua",4],[139,"lua/lib/delayed.lua",7],[140,"lua/lib/delayed.lua",9],[144,"lua/lib/delayed.lua",15],[147,"lua/lib/delayed.lua",19],[155,"lua/lib/delayed.lua",29],[162,"lua/lib/delayed.lua",40],[169,"lua/lib/notify.lua",19],[170,"lua/lib/notify.lua",22],[179,"lua/lib/notify.lua",34],[180,"lua/lib/notify.lua",36],[185,"lua/lib/notify.lua",43],[201,"lua/lib/notify.lua",60],[213,"lua/lib/notify.lua",74],[223,"lua/lib/notify.lua",85],[241,"lua/lib/notify.lua",105],[248,"lua/lib/notify.lua",115],[260,"lua/lib/notify.lua",130],[276,"lua/lib/notify.lua",148],[288,"lua/lib/notify.lua",161],[291,"lua/lib/notify.lua",166],[302,"lua/lib/notify.lua",179],[315,"lua/lib/notify.lua",193],[320,"lua/lib/notify.lua",199],[323,"lua/lib/notify.lua",204],[328,"lua/lib/notify.lua",211],[358,"lua/lib/notify.lua",243],[380,"lua/lib/notify.lua",267],[381,"lua/lib/notify.lua",269],[387,"lua/lib/notify.lua",276],[402,"lua/lib/notify.lua",292],[404,"lua/lib/notify.lua",296],[410,"lua/lib/notify.lua",303],[413,"lua/task/cancel.lua",15],[419,"lua/task/cancel.lua",22]],
 });
 
 /** Accepts single tasks: puts them into the account's open tray, or opens a new one. See lua/task/create.lua. */
@@ -15399,6 +15437,7 @@ end
 local function entry_of(core, from, to, attempts, recoveries, timeout_s, due_ms, limit)
   return string.format('%s,%d,%d,%d,%d,%d,%d%s', core, from, to, attempts, recoveries, timeout_s, due_ms, limit or '')
 end
+local DUE_AHEAD_MS = 10
 local delays = {}
 local delayed_before = nil
 local function delayed_push(due_ms, flow, entry)
@@ -15411,6 +15450,7 @@ end
 local function queue_write()
   if #delays > 0 then
     delayed_before = tonumber(call('ZRANGE', root .. 'delayed', 0, 0, 'WITHSCORES')[2])
+    if delayed_before then delayed_before = delayed_before - DUE_AHEAD_MS end
   end
   ready_write()
   for i = 1, #delays, 1000 do call('ZADD', root .. 'delayed', unpack(delays, i, math.min(i + 999, #delays))) end
@@ -15420,7 +15460,7 @@ local function delays_first()
   for i = 1, #delays, 2 do
     if not first or delays[i] < first then first = delays[i] end
   end
-  return first
+  return first and first - DUE_AHEAD_MS
 end
 local function ring_bell(sooner_ms, granted)
   local ready = granted or #plans_made > 0
@@ -15665,7 +15705,7 @@ outbox_write()
 ring_bell()
 idem_write({ b.core, first, now_ms })
 return { b.core, first, now_ms }`,
-  map: [[1,"lua/task/create.lua",1],[2,"lua/task/create.lua",7],[3,"lua/task/create.lua",16],[4,"lua/task/create.lua",15],[5,"lua/task/create.lua",14],[6,"lua/task/create.lua",13],[7,"lua/task/create.lua",12],[8,"lua/task/create.lua",11],[9,"lua/task/create.lua",10],[10,"lua/task/create.lua",9],[11,"lua/task/create.lua",8],[12,"lua/task/create.lua",17],[13,"lua/lib/root.lua",2],[15,"lua/lib/root.lua",8],[16,"lua/lib/batch.lua",12],[17,"lua/lib/batch.lua",14],[38,"lua/lib/batch.lua",49],[39,"lua/lib/batch.lua",51],[40,"lua/lib/batch.lua",62],[52,"lua/lib/batch.lua",75],[53,"lua/lib/batch.lua",77],[57,"lua/lib/batch.lua",109],[60,"lua/lib/batch.lua",129],[68,"lua/lib/batch.lua",138],[86,"lua/lib/ring.lua",4],[87,"lua/lib/ring.lua",28],[94,"lua/lib/ring.lua",37],[98,"lua/lib/ready.lua",9],[99,"lua/lib/ready.lua",11],[100,"lua/lib/ready.lua",14],[114,"lua/lib/ready.lua",29],[119,"lua/lib/ready.lua",35],[131,"lua/lib/ready.lua",48],[134,"lua/lib/delayed.lua",3],[135,"lua/lib/delayed.lua",5],[136,"lua/lib/delayed.lua",7],[140,"lua/lib/delayed.lua",13],[143,"lua/lib/delayed.lua",17],[150,"lua/lib/delayed.lua",26],[157,"lua/lib/delayed.lua",37],[164,"lua/lib/outbox.lua",15],[168,"lua/lib/outbox.lua",20],[169,"lua/lib/outbox.lua",22],[170,"lua/lib/outbox.lua",24],[171,"lua/lib/outbox.lua",27],[172,"lua/lib/outbox.lua",29],[176,"lua/lib/outbox.lua",35],[188,"lua/lib/outbox.lua",49],[192,"lua/lib/outbox.lua",54],[202,"lua/lib/outbox.lua",66],[206,"lua/lib/outbox.lua",88],[235,"lua/lib/limited.lua",18],[242,"lua/lib/limited.lua",33],[253,"lua/lib/limited.lua",46],[257,"lua/lib/limited.lua",52],[265,"lua/lib/limited.lua",111],[277,"lua/lib/limited.lua",124],[280,"lua/lib/operation.lua",4],[281,"lua/lib/operation.lua",6],[284,"lua/lib/operation.lua",11],[290,"lua/lib/operation.lua",18],[295,"lua/lib/append.lua",6],[297,"lua/lib/append.lua",48],[309,"lua/lib/append.lua",63],[325,"lua/lib/append.lua",81],[326,"lua/lib/append.lua",83],[336,"lua/lib/append.lua",96],[346,"lua/lib/append.lua",107],[355,"lua/lib/idem.lua",6],[356,"lua/lib/idem.lua",8],[357,"lua/lib/idem.lua",10],[363,"lua/task/create.lua",23],[366,"lua/task/create.lua",27],[378,"lua/task/create.lua",40],[385,"lua/task/create.lua",48],[389,"lua/task/create.lua",53]],
+  map: [[1,"lua/task/create.lua",1],[2,"lua/task/create.lua",7],[3,"lua/task/create.lua",16],[4,"lua/task/create.lua",15],[5,"lua/task/create.lua",14],[6,"lua/task/create.lua",13],[7,"lua/task/create.lua",12],[8,"lua/task/create.lua",11],[9,"lua/task/create.lua",10],[10,"lua/task/create.lua",9],[11,"lua/task/create.lua",8],[12,"lua/task/create.lua",17],[13,"lua/lib/root.lua",2],[15,"lua/lib/root.lua",8],[16,"lua/lib/batch.lua",12],[17,"lua/lib/batch.lua",14],[38,"lua/lib/batch.lua",49],[39,"lua/lib/batch.lua",51],[40,"lua/lib/batch.lua",62],[52,"lua/lib/batch.lua",75],[53,"lua/lib/batch.lua",77],[57,"lua/lib/batch.lua",109],[60,"lua/lib/batch.lua",129],[68,"lua/lib/batch.lua",138],[86,"lua/lib/ring.lua",4],[87,"lua/lib/ring.lua",28],[94,"lua/lib/ring.lua",37],[98,"lua/lib/ready.lua",9],[99,"lua/lib/ready.lua",11],[100,"lua/lib/ready.lua",14],[114,"lua/lib/ready.lua",29],[119,"lua/lib/ready.lua",35],[131,"lua/lib/ready.lua",48],[134,"lua/lib/delayed.lua",4],[136,"lua/lib/delayed.lua",7],[137,"lua/lib/delayed.lua",9],[141,"lua/lib/delayed.lua",15],[144,"lua/lib/delayed.lua",19],[152,"lua/lib/delayed.lua",29],[159,"lua/lib/delayed.lua",40],[166,"lua/lib/outbox.lua",15],[170,"lua/lib/outbox.lua",20],[171,"lua/lib/outbox.lua",22],[172,"lua/lib/outbox.lua",24],[173,"lua/lib/outbox.lua",27],[174,"lua/lib/outbox.lua",29],[178,"lua/lib/outbox.lua",35],[190,"lua/lib/outbox.lua",49],[194,"lua/lib/outbox.lua",54],[204,"lua/lib/outbox.lua",66],[208,"lua/lib/outbox.lua",88],[237,"lua/lib/limited.lua",18],[244,"lua/lib/limited.lua",33],[255,"lua/lib/limited.lua",46],[259,"lua/lib/limited.lua",52],[267,"lua/lib/limited.lua",111],[279,"lua/lib/limited.lua",124],[282,"lua/lib/operation.lua",4],[283,"lua/lib/operation.lua",6],[286,"lua/lib/operation.lua",11],[292,"lua/lib/operation.lua",18],[297,"lua/lib/append.lua",6],[299,"lua/lib/append.lua",48],[311,"lua/lib/append.lua",63],[327,"lua/lib/append.lua",81],[328,"lua/lib/append.lua",83],[338,"lua/lib/append.lua",96],[348,"lua/lib/append.lua",107],[357,"lua/lib/idem.lua",6],[358,"lua/lib/idem.lua",8],[359,"lua/lib/idem.lua",10],[365,"lua/task/create.lua",23],[368,"lua/task/create.lua",27],[380,"lua/task/create.lua",40],[387,"lua/task/create.lua",48],[391,"lua/task/create.lua",53]],
 });
 
 /** Runs a failed task again, its attempts at zero. In a batch that has failed or expired that is a new round of this task See lua/task/retry.lua. */
@@ -15808,6 +15848,7 @@ end
 local function entry_of(core, from, to, attempts, recoveries, timeout_s, due_ms, limit)
   return string.format('%s,%d,%d,%d,%d,%d,%d%s', core, from, to, attempts, recoveries, timeout_s, due_ms, limit or '')
 end
+local DUE_AHEAD_MS = 10
 local delays = {}
 local delayed_before = nil
 local function delayed_push(due_ms, flow, entry)
@@ -15820,6 +15861,7 @@ end
 local function queue_write()
   if #delays > 0 then
     delayed_before = tonumber(call('ZRANGE', root .. 'delayed', 0, 0, 'WITHSCORES')[2])
+    if delayed_before then delayed_before = delayed_before - DUE_AHEAD_MS end
   end
   ready_write()
   for i = 1, #delays, 1000 do call('ZADD', root .. 'delayed', unpack(delays, i, math.min(i + 999, #delays))) end
@@ -15829,7 +15871,7 @@ local function delays_first()
   for i = 1, #delays, 2 do
     if not first or delays[i] < first then first = delays[i] end
   end
-  return first
+  return first and first - DUE_AHEAD_MS
 end
 local function ring_bell(sooner_ms, granted)
   local ready = granted or #plans_made > 0
@@ -16039,7 +16081,7 @@ outbox_write()
 ring_bell()
 outbox_bell()
 return 'queued'`,
-  map: [[1,"lua/task/retry.lua",1],[2,"lua/task/retry.lua",4],[13,"lua/lib/root.lua",2],[15,"lua/lib/root.lua",8],[16,"lua/lib/batch.lua",12],[17,"lua/lib/batch.lua",14],[38,"lua/lib/batch.lua",43],[39,"lua/lib/batch.lua",49],[40,"lua/lib/batch.lua",51],[41,"lua/lib/batch.lua",56],[45,"lua/lib/batch.lua",62],[57,"lua/lib/batch.lua",75],[58,"lua/lib/batch.lua",109],[61,"lua/lib/batch.lua",129],[69,"lua/lib/batch.lua",138],[87,"lua/lib/ring.lua",4],[88,"lua/lib/ring.lua",28],[95,"lua/lib/ring.lua",37],[99,"lua/lib/ready.lua",9],[100,"lua/lib/ready.lua",11],[101,"lua/lib/ready.lua",14],[115,"lua/lib/ready.lua",29],[120,"lua/lib/ready.lua",35],[132,"lua/lib/ready.lua",48],[135,"lua/lib/delayed.lua",3],[136,"lua/lib/delayed.lua",5],[137,"lua/lib/delayed.lua",7],[141,"lua/lib/delayed.lua",13],[144,"lua/lib/delayed.lua",17],[151,"lua/lib/delayed.lua",26],[158,"lua/lib/delayed.lua",37],[165,"lua/lib/outbox.lua",15],[169,"lua/lib/outbox.lua",20],[170,"lua/lib/outbox.lua",22],[171,"lua/lib/outbox.lua",24],[172,"lua/lib/outbox.lua",27],[173,"lua/lib/outbox.lua",29],[177,"lua/lib/outbox.lua",35],[189,"lua/lib/outbox.lua",49],[193,"lua/lib/outbox.lua",54],[203,"lua/lib/outbox.lua",66],[207,"lua/lib/outbox.lua",88],[236,"lua/lib/outbox.lua",131],[239,"lua/lib/limited.lua",18],[246,"lua/lib/limited.lua",33],[257,"lua/lib/limited.lua",46],[261,"lua/lib/limited.lua",52],[269,"lua/lib/limited.lua",129],[276,"lua/lib/results.lua",3],[285,"lua/lib/results.lua",15],[286,"lua/lib/round.lua",9],[290,"lua/lib/round.lua",14],[294,"lua/lib/round.lua",19],[298,"lua/lib/round.lua",27],[299,"lua/lib/round.lua",30],[317,"lua/lib/round.lua",59],[321,"lua/lib/round.lua",70],[336,"lua/task/retry.lua",20],[345,"lua/task/retry.lua",30],[357,"lua/task/retry.lua",43],[358,"lua/task/retry.lua",45]],
+  map: [[1,"lua/task/retry.lua",1],[2,"lua/task/retry.lua",4],[13,"lua/lib/root.lua",2],[15,"lua/lib/root.lua",8],[16,"lua/lib/batch.lua",12],[17,"lua/lib/batch.lua",14],[38,"lua/lib/batch.lua",43],[39,"lua/lib/batch.lua",49],[40,"lua/lib/batch.lua",51],[41,"lua/lib/batch.lua",56],[45,"lua/lib/batch.lua",62],[57,"lua/lib/batch.lua",75],[58,"lua/lib/batch.lua",109],[61,"lua/lib/batch.lua",129],[69,"lua/lib/batch.lua",138],[87,"lua/lib/ring.lua",4],[88,"lua/lib/ring.lua",28],[95,"lua/lib/ring.lua",37],[99,"lua/lib/ready.lua",9],[100,"lua/lib/ready.lua",11],[101,"lua/lib/ready.lua",14],[115,"lua/lib/ready.lua",29],[120,"lua/lib/ready.lua",35],[132,"lua/lib/ready.lua",48],[135,"lua/lib/delayed.lua",4],[137,"lua/lib/delayed.lua",7],[138,"lua/lib/delayed.lua",9],[142,"lua/lib/delayed.lua",15],[145,"lua/lib/delayed.lua",19],[153,"lua/lib/delayed.lua",29],[160,"lua/lib/delayed.lua",40],[167,"lua/lib/outbox.lua",15],[171,"lua/lib/outbox.lua",20],[172,"lua/lib/outbox.lua",22],[173,"lua/lib/outbox.lua",24],[174,"lua/lib/outbox.lua",27],[175,"lua/lib/outbox.lua",29],[179,"lua/lib/outbox.lua",35],[191,"lua/lib/outbox.lua",49],[195,"lua/lib/outbox.lua",54],[205,"lua/lib/outbox.lua",66],[209,"lua/lib/outbox.lua",88],[238,"lua/lib/outbox.lua",131],[241,"lua/lib/limited.lua",18],[248,"lua/lib/limited.lua",33],[259,"lua/lib/limited.lua",46],[263,"lua/lib/limited.lua",52],[271,"lua/lib/limited.lua",129],[278,"lua/lib/results.lua",3],[287,"lua/lib/results.lua",15],[288,"lua/lib/round.lua",9],[292,"lua/lib/round.lua",14],[296,"lua/lib/round.lua",19],[300,"lua/lib/round.lua",27],[301,"lua/lib/round.lua",30],[319,"lua/lib/round.lua",59],[323,"lua/lib/round.lua",70],[338,"lua/task/retry.lua",20],[347,"lua/task/retry.lua",30],[359,"lua/task/retry.lua",43],[360,"lua/task/retry.lua",45]],
 });
 
 /** Every script, by its name. */

@@ -43,6 +43,8 @@ export class ClockedRedis extends Redis {
 }
 
 export const T0 = 1_800_000_000_000;
+/** So long before its time work may be claimed (lua/lib/delayed.lua); who claims it waits for that. */
+export const DUE_AHEAD_MS = 10;
 export const ACCOUNT = 'acme';
 export const SETTINGS: Omit<TurnSettings, 'holder'> = {
   silence_ms: 8_000,

@@ -7,7 +7,7 @@ import { NO_RECORD } from '../../../src/store/idempotency.ts';
 import { keys } from '../../../src/store/keys.ts';
 import { batchAdd } from '../../../src/store/scripts.gen.ts';
 import { listTasks } from '../../helpers/listing.ts';
-import { ACCOUNT, startRig, T0 } from '../../helpers/rig.ts';
+import { ACCOUNT, DUE_AHEAD_MS, startRig, T0 } from '../../helpers/rig.ts';
 
 const rig = await startRig();
 after(() => rig.redis.disconnect());
@@ -217,7 +217,7 @@ describe('batch/add', () => {
     await rig.add(core, [{ due_ms: T0 + 600 }]);
     await three;
     ear.disconnect();
-    assert.deepEqual(heard, ['0', String(T0 + 700), String(T0 + 600)]);
+    assert.deepEqual(heard, ['0', String(T0 + 700 - DUE_AHEAD_MS), String(T0 + 600 - DUE_AHEAD_MS)]);
   });
 
   test('where some is ready and some will be the bell says both', async () => {
@@ -230,6 +230,6 @@ describe('batch/add', () => {
     await rig.add(core, [{}, { due_ms: T0 + 800 }]);
     await three;
     ear.disconnect();
-    assert.deepEqual(heard, ['0', String(T0 + 700), '0']);
+    assert.deepEqual(heard, ['0', String(T0 + 700 - DUE_AHEAD_MS), '0']);
   });
 });

@@ -1,7 +1,8 @@
 // lua/partition/tick.lua: work whose time comes.
 import assert from 'node:assert/strict';
 import { after, beforeEach, describe, test } from 'node:test';
-import { ACCOUNT, startRig, T0 } from '../../helpers/rig.ts';
+import { type Claimed, startsIn } from '../../../src/store/claimed.ts';
+import { ACCOUNT, DUE_AHEAD_MS, startRig, T0 } from '../../helpers/rig.ts';
 
 const rig = await startRig();
 after(() => rig.redis.disconnect());
@@ -11,13 +12,46 @@ describe('due work', () => {
   test('comes when its time has come, 200 entries a call, and says when more is', async () => {
     for (let k = 0; k < 5; k++) await rig.create({ tasks: Array.from({ length: 60 }, (_, i) => ({ due_ms: T0 + 1000 + i })) });
     const early = await rig.tick('h1');
-    assert.deepEqual([early.promoted, early.next_ms, early.ready], [0, T0 + 1000, false]);
-    rig.pass(1039);
+    assert.deepEqual([early.promoted, early.next_ms, early.ready], [0, T0 + 1000 - DUE_AHEAD_MS, false]);
+    rig.pass(1039 - DUE_AHEAD_MS);
     const first = await rig.tick('h1');
-    assert.deepEqual([first.promoted, first.more, first.ready, first.next_ms], [200, true, true, T0 + 1040]);
+    assert.deepEqual([first.promoted, first.more, first.ready, first.next_ms], [200, true, true, T0 + 1040 - DUE_AHEAD_MS]);
     rig.pass(1000);
     const second = await rig.tick('h1');
     assert.deepEqual([second.promoted, second.more], [100, false]);
+  });
+
+  test('is claimed a moment before its time, and says when that is', async () => {
+    await rig.create({ tasks: [{ due_ms: T0 + 1000 }, { due_ms: T0 + 1003 }, { due_ms: T0 + 1000 + DUE_AHEAD_MS + 1 }] });
+    rig.pass(1000 - DUE_AHEAD_MS - 1);
+    assert.deepEqual((await rig.tick('h1')).promoted, 0);
+    rig.pass(1);
+    const { promoted, next_ms } = await rig.tick('h1');
+    assert.deepEqual([promoted, next_ms], [1, T0 + 1003 - DUE_AHEAD_MS]);
+    rig.pass(3);
+    await rig.tick('h1');
+    const { tasks } = await rig.claimed('h1', 10);
+    assert.deepEqual(
+      tasks.map((task) => startsIn(task, T0 + 998)),
+      [2, 5],
+    );
+    await rig.check();
+  });
+
+  test('of a limiter, or of many origins, is not', async () => {
+    const limit = { name: 'limiter', lane: 'lane1', kind: 'w', cost: 1, valid_ms: 0 };
+    await rig.create({ tasks: [{ due_ms: T0 + 1000, limit }] });
+    await rig.create({ tasks: [{ due_ms: T0 + 1000, origin: '*' }] });
+    rig.pass(1000 - DUE_AHEAD_MS);
+    const { promoted, next_ms, more } = await rig.tick('h1');
+    assert.deepEqual([promoted, next_ms, more], [0, T0 + 1000, false]);
+    rig.pass(DUE_AHEAD_MS);
+    assert.equal((await rig.tick('h1')).promoted, 2);
+  });
+
+  test('that seems far, since the clock was set back, starts at once', () => {
+    const claimed = { granted_age_ms: 0, due_ms: T0 + 3_600_000 } as Claimed;
+    assert.equal(startsIn(claimed, T0), 0);
   });
 
   test('of a batch that was cancelled comes to nothing', async () => {

@@ -5,7 +5,7 @@ import { newOperation } from '../../../src/store/batches.ts';
 import { keys } from '../../../src/store/keys.ts';
 import type { Claimed, Verdict } from '../../../src/store/partition.ts';
 import { listTasks } from '../../helpers/listing.ts';
-import { ACCOUNT, type CreateOptions, places, startRig, T0 } from '../../helpers/rig.ts';
+import { ACCOUNT, type CreateOptions, DUE_AHEAD_MS, places, startRig, T0 } from '../../helpers/rig.ts';
 
 const rig = await startRig();
 after(() => rig.redis.disconnect());
@@ -132,7 +132,7 @@ describe('batch/retry', () => {
     await rig.tick('h1');
     await rig.retryBatch(core, { expiration_ms: HOUR_MS });
     assert.deepEqual(await claimAll(), []);
-    rig.pass(HOUR_MS - 1);
+    rig.pass(HOUR_MS - DUE_AHEAD_MS - 1);
     await rig.tick('h1');
     assert.deepEqual(await claimAll(), []);
     assert.equal((await rig.batch(core)).status, 'processing');

@@ -5,7 +5,7 @@ import { keys } from '../../../src/store/keys.ts';
 import { readTask } from '../../../src/store/listing.ts';
 import { listTasks } from '../../helpers/listing.ts';
 import { until } from '../../helpers/redis.ts';
-import { ACCOUNT, places, SETTINGS, startRig, T0 } from '../../helpers/rig.ts';
+import { ACCOUNT, DUE_AHEAD_MS, places, SETTINGS, startRig, T0 } from '../../helpers/rig.ts';
 
 /** Who was silent over a gap, and may live, has so long to call. */
 const AFTER_GAP_MS = 5_600;
@@ -206,8 +206,8 @@ describe('silent holders', () => {
     await rig.passWith('h2', SETTINGS.silence_ms);
     rig.pass(1);
     const { recovered, next_ms } = await rig.tick('h2', { recoveries_max: 2 });
-    assert.deepEqual([recovered, next_ms - rig.now_ms], [3, 100]);
-    rig.pass(100);
+    assert.deepEqual([recovered, next_ms - rig.now_ms], [3, 100 - DUE_AHEAD_MS]);
+    rig.pass(100 - DUE_AHEAD_MS);
     const { promoted, next_ms: then_ms } = await rig.tick('h2', { recoveries_max: 2 });
     assert.deepEqual([promoted, then_ms - rig.now_ms], [1, 100]);
   });
@@ -342,7 +342,7 @@ describe('retention', () => {
 describe('when to come again', () => {
   test('the next thing that is due, and soon while somebody has work', async () => {
     const core = await rig.create({ tasks: [{ due_ms: T0 + 9000 }, {}], expiration_ms: 30_000 });
-    assert.equal((await rig.tick('h1')).next_ms, T0 + 9000);
+    assert.equal((await rig.tick('h1')).next_ms, T0 + 9000 - DUE_AHEAD_MS);
     await rig.claim('h1', 1);
     assert.equal((await rig.tick('h1')).next_ms, T0 + 2000);
     assert.equal((await rig.tick('h2')).next_ms, T0 + 2000);
