@@ -32,7 +32,7 @@ const OPENING_MIN = 16;
 const PATIENT_FROM = 128;
 const PATIENCE_MS = 10;
 /** So often in a row a look may be late, and then it counts all the same: who is always late would wait for ever. */
-const LATE_LOOKS_MAX = 4;
+const LATE_LOOKS_MAX = 16;
 
 export interface PoolsOptions {
   connections_per_origin_max: number;
@@ -214,14 +214,19 @@ export class Origin implements Lane {
     const at_ms = this.#pools.options.monotonic() + PATIENCE_MS;
     const answered = this.#answered;
     this.#look = setTimeout(() => {
-      this.#look = null;
-      if (this.#pools.closed) return;
-      // Where this comes late though the receiver answers, it was perhaps not that which kept them waiting.
-      const late = this.#pools.options.monotonic() - at_ms >= PATIENCE_MS / 2 && this.#answered > answered;
-      this.#late_looks = late ? this.#late_looks + 1 : 0;
-      if (this.#late_looks % LATE_LOOKS_MAX === 0) this.#sendWaiting();
-      this.#lookLater();
+      // Where this comes late answers may lie there, and are read first.
+      if (this.#pools.options.monotonic() - at_ms < PATIENCE_MS / 2) this.#lookNow(false);
+      else setImmediate(() => this.#lookNow(this.#answered > answered));
     }, PATIENCE_MS);
+  }
+
+  /** `perhaps`: it was late and the receiver answers, so that may not be who kept them waiting. */
+  #lookNow(perhaps: boolean): void {
+    this.#look = null;
+    if (this.#pools.closed) return;
+    this.#late_looks = perhaps ? this.#late_looks + 1 : 0;
+    if (this.#late_looks % LATE_LOOKS_MAX === 0) this.#sendWaiting();
+    this.#lookLater();
   }
 
   /** Waits for a share of the budget while its own bounds leave room. */
