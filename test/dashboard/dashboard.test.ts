@@ -149,7 +149,9 @@ test('everything is reached by the keyboard', async () => {
   await page.getByRole('heading', { name: /^Batches/ }).waitFor();
 });
 
-const focused = (page: Page): Promise<unknown> => page.evaluate('document.activeElement?.textContent?.trim()');
+/** Resolves when that has the focus: it is given after what gives it is shown. */
+const focused = (page: Page, what: string): Promise<unknown> =>
+  page.waitForFunction(`(document.activeElement?.textContent?.trim()) === ${JSON.stringify(what)}`);
 
 test('the way past the navigation leads to the content of the same page, and a new page begins with its content', async () => {
   const { page } = await signedIn('#/schedules');
@@ -157,7 +159,7 @@ test('the way past the navigation leads to the content of the same page, and a n
   await page.locator('body').press('Tab');
   await page.keyboard.press('Enter');
   await page.keyboard.press('Tab');
-  assert.equal(await focused(page), 'New schedule');
+  await focused(page, 'New schedule');
   await page.keyboard.press('Enter');
   await page.getByRole('heading', { level: 1, name: 'New schedule' }).waitFor();
   assert.equal(await page.evaluate('document.activeElement?.tagName'), 'MAIN');
@@ -170,11 +172,11 @@ test('paging and acting leave the focus where it is', async () => {
   const { page, complaints } = await signedIn('#/limiters');
   await page.getByRole('button', { name: 'Next' }).press('Enter');
   await page.locator('tbody tr').nth(1).waitFor({ state: 'detached' });
-  assert.equal(await focused(page), 'Next →');
+  await focused(page, 'Next →');
   await page.locator('tbody a').press('Enter');
   await page.getByRole('button', { name: 'Pause' }).press('Enter');
   await page.locator('.title .status.paused').waitFor();
-  assert.equal(await focused(page), 'Resume');
+  await focused(page, 'Resume');
   assert.deepEqual(complaints, []);
 });
 

@@ -65,7 +65,9 @@ function patches(page: Page): unknown[] {
   return sent;
 }
 
-const focused = (page: Page): Promise<unknown> => page.evaluate('document.activeElement?.id || document.activeElement?.textContent');
+/** Resolves when that has the focus: it is given after what gives it is shown. */
+const focused = (page: Page, what: string): Promise<unknown> =>
+  page.waitForFunction(`(document.activeElement?.id || document.activeElement?.textContent) === ${JSON.stringify(what)}`);
 
 test('a schedule is changed by keyboard alone, and only what changed is sent', async () => {
   const { id } = await client.createSchedule({
@@ -79,11 +81,11 @@ test('a schedule is changed by keyboard alone, and only what changed is sent', a
   await signIn(page, engine.url, `#/schedules/${id}`);
   await page.getByRole('button', { name: 'Edit' }).press('Enter');
   await page.getByRole('region', { name: /^Change/ }).waitFor();
-  assert.equal(await focused(page), 'field-cron');
+  await focused(page, 'field-cron');
   await page.keyboard.press('Control+A');
   await page.keyboard.type('15 7 * * *');
   await page.keyboard.press('Tab');
-  assert.equal(await focused(page), 'field-timezone');
+  await focused(page, 'field-timezone');
   assert.equal(await page.getByLabel('Time zone').inputValue(), 'UTC');
   assert.match(await page.getByLabel('From, on your clock').inputValue(), /^20(30-12-31|31-01-01)T/);
   assert.deepEqual(JSON.parse(await page.getByLabel('Task template, JSON').inputValue()), { target: receiver.url, payload: { n: 1 } });
@@ -95,7 +97,7 @@ test('a schedule is changed by keyboard alone, and only what changed is sent', a
   await page.keyboard.press('Enter');
   await page.getByRole('heading', { level: 1, name: '15 7 * * *' }).waitFor();
   await page.getByRole('region', { name: /^Change/ }).waitFor({ state: 'detached' });
-  assert.equal(await focused(page), 'Edit');
+  await focused(page, 'Edit');
   assert.deepEqual(sent, [{ cron: '15 7 * * *' }]);
   assert.equal((await client.getSchedule(id)).start_at, '2031-01-01T00:00:00.500Z');
 
@@ -127,7 +129,7 @@ test('what the service refuses of a change is said at its field, and what was ty
   await page.getByLabel('From, on your clock').fill('2021-01-01T00:00');
   await page.getByRole('button', { name: 'Save' }).click();
   await page.getByLabel('Until, on your clock').and(page.locator('[aria-invalid]')).waitFor();
-  assert.equal(await focused(page), 'field-end_at');
+  await focused(page, 'field-end_at');
   await page.getByLabel('Until, on your clock').fill('');
   assert.equal(await page.locator('[aria-invalid]').count(), 0);
   await page.getByRole('button', { name: 'Save' }).click();
