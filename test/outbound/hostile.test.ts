@@ -166,7 +166,7 @@ test('200 endless receivers at once cost little memory and all end in time', asy
   const outbound = outboundFor(t, { connections_per_origin_max: 200, connections_max: 200 });
   const origin = await rawReceiver(t, (socket) => drip(socket, 'HTTP/1.1 200 OK\r\n\r\n', 'x'.repeat(100)));
   const before = process.memoryUsage().external + process.memoryUsage().arrayBuffers;
-  const outcomes = await Promise.all(Array.from({ length: 200 }, () => outcomeOf(outbound, callTo(origin, { timeout_ms: 400 }))));
-  assert.ok(outcomes.every((o) => o.verdict === 'success' && o.duration_ms < 1_000));
+  const outcomes = await Promise.all(Array.from({ length: 200 }, () => outcomeOf(outbound, callTo(origin, { timeout_ms: 2_000 }))));
+  assert.ok(outcomes.every((o) => o.verdict === 'success' && o.duration_ms < 4_000));
   assert.ok(process.memoryUsage().external + process.memoryUsage().arrayBuffers - before < 50_000_000);
 });

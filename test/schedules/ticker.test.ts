@@ -7,7 +7,7 @@ import { readBatch } from '../../src/store/batches.ts';
 import { keys } from '../../src/store/keys.ts';
 import { listScheduleTasks } from '../../src/store/schedule-tasks.ts';
 import { patchSchedule, scheduleLag } from '../../src/store/schedules.ts';
-import { ACCOUNT, SETTINGS, startRig } from '../helpers/rig.ts';
+import { ACCOUNT, DUE_AHEAD_MS, SETTINGS, startRig } from '../helpers/rig.ts';
 import { CATCH_UP_MS, LEAD_MS, Ticks, templateOf } from '../helpers/ticks.ts';
 
 const SECOND_MS = 1_000;
@@ -45,9 +45,9 @@ describe('a run', () => {
     assert.equal(await ticks.look(), t0 + 2 * HOUR_MS - LEAD_MS);
     assert.deepEqual(await ticks.runs(core), [t0 + HOUR_MS]);
     assert.deepEqual(await seen(core), { count: 0, last: null });
-    rig.pass(LEAD_MS - 1);
+    rig.pass(LEAD_MS - DUE_AHEAD_MS - 1);
     assert.deepEqual(await ticks.work(), []);
-    rig.pass(1);
+    rig.pass(DUE_AHEAD_MS + 1);
     assert.deepEqual(await seen(core), { count: 1, last: HOUR_MS });
     const [task, ...others] = await ticks.work();
     assert.deepEqual(others, []);
