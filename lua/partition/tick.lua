@@ -292,8 +292,9 @@ notify_plan(now_ms)
 local next_ms = 0
 local function no_later(at_ms) if at_ms and (next_ms == 0 or at_ms < next_ms) then next_ms = at_ms end end
 local function score_at(key, rank) return tonumber(call('ZRANGE', key, rank, rank, 'WITHSCORES')[2]) end
-local delayed_ms = score_at(delayed, #soon / 2)
-no_later(delayed_ms and delayed_ms - DUE_AHEAD_MS)
+-- Where all that was read has to wait yet, so has what lies behind it.
+local behind_ms = (#due > 0 or #soon < 2 * DUE_MAX) and score_at(delayed, #soon / 2)
+no_later(behind_ms and behind_ms - DUE_AHEAD_MS)
 no_later(not_yet_ms)
 no_later(score_at(deadlines, #ended))
 no_later(score_at(root .. 'granted', #returned))

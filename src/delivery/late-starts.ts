@@ -3,14 +3,12 @@
 // sends them waits with them here, until they are as far behind it as they were granted, but for some ms.
 import { type Clock, monotonicMs } from '../base/clock.ts';
 import type { FlightLimit } from '../store/claimed.ts';
-import type { Late } from '../store/partition.ts';
+import { GRANT_AHEAD_MS, type Late } from '../store/partition.ts';
 
 /** A start that is later than this is told to its limiter; less is what a timer, and not knowing another clock to the ms, make of any. */
 export const LATE_MS = 3;
 /** So much nearer than it was granted a start may come to a late one. */
 const NEARER_MS = 15;
-/** How long before their time limiters grant. */
-const AHEAD_MS = 20;
 /** Whether it was heard is not waited for longer than this: messages may be held up, and the limiter with them. */
 const HEARD_MS_MAX = 500;
 /** Of so many limiters it is known what was late; longest ago is forgotten first. */
@@ -56,7 +54,7 @@ export class LateStarts {
       for (const late of this.#lanes.get(lane) ?? []) {
         if (late.granted_ms !== Number(granted_ms)) continue;
         const heard_ms = late.granted_ms + late.late_ms + this.#monotonic() - late.sent_ms;
-        late.until_ms = Math.min(late.until_ms, heard_ms + AHEAD_MS);
+        late.until_ms = Math.min(late.until_ms, heard_ms + GRANT_AHEAD_MS);
       }
     }
   }
@@ -65,7 +63,9 @@ export class LateStarts {
     const known = this.#lanes.get(lane) ?? [];
     const until_ms = granted_ms + late_ms + HEARD_MS_MAX;
     // Those of one moment are late together, and the first of them is the latest.
-    if (known.some((one) => one.granted_ms <= granted_ms && one.late_ms >= late_ms && one.until_ms >= granted_ms + late_ms + AHEAD_MS))
+    if (
+      known.some((one) => one.granted_ms <= granted_ms && one.late_ms >= late_ms && one.until_ms >= granted_ms + late_ms + GRANT_AHEAD_MS)
+    )
       return;
     const others = known.filter((one) => one.until_ms > granted_ms);
     this.#lanes.delete(lane);

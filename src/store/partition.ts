@@ -13,7 +13,7 @@ export { type Claimed, type ClaimReply, type Flight, type FlightLimit, type Note
 const LANES_MAX = 16;
 const GRANTS_MAX = 500;
 /** Starts are granted so long before their time: as long as a grant takes to its task, on a machine that is busy. */
-const GRANT_AHEAD_US = 20_000;
+export const GRANT_AHEAD_MS = 20;
 
 export type Verdict = 'c' | 'f' | 'r' | 'b' | 's' | 'k';
 
@@ -208,7 +208,7 @@ async function tryTurn(client: RedisClient, partition: number, settings: TurnSet
     partitionClaim.queueBuffer(pipeline, { meta }, { holder, call_no, budget, room, grace_ms: settings.grace_ms, notes, limits });
   }
   if (request.grant === true)
-    partitionGrant.queue(pipeline, { meta }, { lanes_max: LANES_MAX, tasks_max: GRANTS_MAX, ahead_us: GRANT_AHEAD_US });
+    partitionGrant.queue(pipeline, { meta }, { lanes_max: LANES_MAX, tasks_max: GRANTS_MAX, ahead_us: GRANT_AHEAD_MS * 1_000 });
   const lates = lateParts(request.lates ?? []);
   if (lates.length > 0) partitionLate.queue(pipeline, { meta }, { lates });
   const replies = await execPipeline(client, pipeline);

@@ -49,6 +49,15 @@ describe('due work', () => {
     assert.equal((await rig.tick('h1')).promoted, 2);
   });
 
+  test('of limiters, and more than a call reads, is not asked for again before the first of it is due', async () => {
+    const limit = { name: 'limiter', lane: 'lane1', kind: 'w', cost: 1, valid_ms: 0 };
+    for (let k = 0; k < 5; k++)
+      await rig.create({ tasks: Array.from({ length: 60 }, (_, i) => ({ due_ms: T0 + 1000 + (i % 10), limit })) });
+    rig.pass(999);
+    const { promoted, next_ms, more } = await rig.tick('h1');
+    assert.deepEqual([promoted, next_ms, more], [0, T0 + 1000, false]);
+  });
+
   test('that seems far, since the clock was set back, starts at once', () => {
     const claimed = { granted_age_ms: 0, due_ms: T0 + 3_600_000 } as Claimed;
     assert.equal(startsIn(claimed, T0), 0);
