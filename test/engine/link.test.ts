@@ -11,8 +11,8 @@ import { startRedis, until } from '../helpers/redis.ts';
 import { allEnded, audit, createLoad } from './load.ts';
 import { freshPath } from './stage.ts';
 
-/** A silent holder is given up after these 3 s, a silent socket after 4. */
-const ENV = { SLUICE_CALLBACK_THREADS: '1', SLUICE_HOLDER_SILENCE: '3s', SLUICE_SWEEP_INTERVAL: '1s' };
+/** With the holder silence that users have: a busy machine takes its time to connect again, and may be cut off anew meanwhile. */
+const ENV = { SLUICE_CALLBACK_THREADS: '1', SLUICE_SWEEP_INTERVAL: '1s' };
 const ENDED_MS_MAX = 30_000;
 const BACK_MS_MAX = 10_000;
 
