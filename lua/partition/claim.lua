@@ -11,6 +11,7 @@
 -- @arg   call_no   int     number of this call of this holder, growing
 -- @arg   budget    int     tasks; a page rounds up to 15 more
 -- @arg   room      int     tasks of one origin at most, where `limits` does not name it
+-- @arg   recoveries_max int a task whose holders died this often fails
 -- @arg   grace_ms  int     lease beyond a task's own total deadline
 -- @arg   notes     int     notifications at most, a page rounds up too
 -- @arg   now_ms    now     this shard's clock
@@ -190,6 +191,9 @@ local function room_share(origin, peers)
   return math.max(1, math.min(room, math.max(SHARE_MIN, math.ceil(room / peers))))
 end
 
+-- Of tasks at their last chance a call takes one range: at the next death those count that were claimed, whether they ran or not.
+local suspected = false
+
 local function visit_flow(cls, account, origin, chunk, peers)
   local flow = cls .. ':' .. account .. ':' .. origin
   local ring = ring_read(root .. 'f:' .. flow, WINDOW)
@@ -201,7 +205,14 @@ local function visit_flow(cls, account, origin, chunk, peers)
     local entry = entry_read(text)
     depth[cls] = depth[cls] - (entry.to - entry.from + 1)
     local b = batch_load(entry.core)
+    local suspect = entry.recoveries >= recoveries_max - 1
+    if suspect and suspected then
+      depth[cls] = depth[cls] + entry.to - entry.from + 1
+      ring_put(ring, text)
+      break
+    end
     if b and batch_live(b) and not round_entry_stale(b, entry) then
+      suspected = suspect or suspected
       local left_from
       if origin == '*' then
         left_from = expand(b, entry)

@@ -204,8 +204,9 @@ async function tryTurn(client: RedisClient, partition: number, settings: TurnSet
   }
   if (request.claim !== null) {
     const { call_no, budget, room, unpark, rooms, notes } = request.claim;
+    const { recoveries_max, grace_ms } = settings;
     const limits = [unpark.length, ...unpark, rooms.length, ...rooms.flat()];
-    partitionClaim.queueBuffer(pipeline, { meta }, { holder, call_no, budget, room, grace_ms: settings.grace_ms, notes, limits });
+    partitionClaim.queueBuffer(pipeline, { meta }, { holder, call_no, budget, room, recoveries_max, grace_ms, notes, limits });
   }
   if (request.grant === true)
     partitionGrant.queue(pipeline, { meta }, { lanes_max: LANES_MAX, tasks_max: GRANTS_MAX, ahead_us: GRANT_AHEAD_MS * 1_000 });

@@ -212,10 +212,24 @@ describe('silent holders', () => {
     assert.deepEqual([promoted, then_ms - rig.now_ms], [1, 100]);
   });
 
+  test('a claim brings one of those at their last chance, and all others', async () => {
+    await rig.create({ tasks: 3 });
+    for (const holder of ['h1', 'h2']) {
+      await rig.claim(holder, 3);
+      await rig.passWith('h9', 12_000);
+    }
+    await rig.create({ tasks: 20 });
+    const claims = [];
+    for (let k = 0; k < 4; k++) claims.push((await rig.claim('h3', 100)).map(({ recoveries }) => recoveries));
+    const fresh = Array.from({ length: 20 }, () => 0);
+    assert.deepEqual([claims[0]?.toSorted(), ...claims.slice(1)], [[...fresh, 2], [2], [2], []]);
+  });
+
   test('a task lost three times fails as worker_lost', async () => {
     const core = await rig.create({ tasks: 3 });
     for (let k = 1; k <= 3; k++) {
       const tasks = await rig.claim(`h${k}`, 3);
+      while (k === 3 && tasks.length < 3) tasks.push(...(await rig.claim('h3', 3)));
       assert.deepEqual(
         tasks.map(({ attempt, recoveries }) => [attempt, recoveries]),
         Array.from({ length: 3 }, () => [k, k - 1]),
