@@ -1,5 +1,5 @@
 // A callback thread: opens its own Redis and outbound clients and turns the partitions that the main thread gives it.
-import type { MessagePort } from 'node:worker_threads';
+import { BroadcastChannel, type MessagePort } from 'node:worker_threads';
 import { RECOVERIES_MAX } from './base/limits.ts';
 import { createLog, type LogLevel, limitedLog } from './base/log.ts';
 import type { DeliveryMeter } from './delivery/meter.ts';
@@ -49,6 +49,10 @@ export type ToCallbackThread =
 /** `limiters`: what is new since the message before; `snapshot`: null where it would be as in that. */
 export type FromCallbackThread = { type: 'metrics'; snapshot: MetricsSnapshot | null; limiters: readonly LimiterCounts[] };
 
+/** What callback threads of a process tell each other (delivery/pumps.ts), and where. */
+type ToCompany = { type: 'help' | 'left'; partition: number };
+const COMPANY = 'sluice-callbacks';
+
 const SNAPSHOT_MS = 1_000;
 const RELAY_STOP_MS = 1_000;
 const TRACING_STOP_MS = 2_000;
@@ -90,11 +94,16 @@ export async function runCallbacks({ data, port }: JobInput<CallbackThreadData>,
     meter: relayMeterOf(metrics),
     log,
   });
+  const company = new BroadcastChannel(COMPANY);
   const shard: CallbackShard = new CallbackShard({
     client: store.client,
     hints: store.subscriber({ onGap: (channel) => shard.heardAgain(channel), onDeaf: (channel) => shard.heardAgain(channel) }),
     outbound,
     relayer,
+    company: {
+      help: (partition) => company.postMessage({ type: 'help', partition } satisfies ToCompany),
+      left: (partition) => company.postMessage({ type: 'left', partition } satisfies ToCompany),
+    },
     settings: {
       holder: data.holder,
       silence_ms: data.silence_ms,
@@ -113,6 +122,11 @@ export async function runCallbacks({ data, port }: JobInput<CallbackThreadData>,
     tracing,
     log,
   });
+  company.onmessage = (event) => {
+    const { type, partition } = (event as MessageEvent).data as ToCompany;
+    if (type === 'help') shard.help(partition);
+    else shard.left(partition);
+  };
   let owned: ReadonlySet<number> = new Set();
   const reconciler = new Reconciler({
     client: store.client,
@@ -137,6 +151,7 @@ export async function runCallbacks({ data, port }: JobInput<CallbackThreadData>,
   });
   await Promise.all([reconciler.stop(), shard.stop(deadline_ms)]);
   await Promise.all([relayer.stop(RELAY_STOP_MS), tracing?.stop(TRACING_STOP_MS)]);
+  company.close();
   durability.close();
   clearInterval(posting);
   post(port, metrics, limiters);

@@ -12,12 +12,22 @@ export class InFlight {
   /** Tasks by the name of their flight. */
   readonly #flights = new Map<string, number>();
   #strangers = new Set<string>();
+  /** Whether an audit may find something. */
+  #doubtful = false;
   /** Tasks in flight. */
   count = 0;
 
-  /** Whether nothing is in flight, and nothing was seen that is not known here. */
+  /**
+   * Whether an audit could find nothing: since the last one no claim was tried, and Redis was there all the time. One that
+   * comes back without its latest writes has in flight again what was settled.
+   */
   get quiet(): boolean {
-    return this.count === 0 && this.#strangers.size === 0;
+    return this.count === 0 && this.#strangers.size === 0 && !this.#doubtful;
+  }
+
+  /** A claim is tried, or Redis may have lost its latest writes. */
+  doubt(): void {
+    this.#doubtful = true;
   }
 
   add(name: string, tasks = 1): void {
@@ -32,8 +42,13 @@ export class InFlight {
     else this.#flights.set(name, left);
   }
 
-  /** Of what Redis has in flight here what nobody runs: seen twice it is sure, and counts as in flight from then on. */
-  lost(active: readonly Flown[]): Flown[] {
+  /** Of what Redis has in flight here, as `read` tells, what nobody runs: seen twice it is sure, and counts as in flight from then on. */
+  async audit(read: () => Promise<readonly Flown[]>): Promise<Flown[]> {
+    this.#doubtful = false;
+    const active = await read().catch((error: unknown) => {
+      this.#doubtful = true;
+      throw error;
+    });
     const strangers = active.filter(({ flight }) => !this.#flights.has(flight.name));
     const sure = strangers.filter(({ flight }) => this.#strangers.has(flight.name));
     this.#strangers = new Set(strangers.map(({ flight }) => flight.name));

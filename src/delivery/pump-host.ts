@@ -18,6 +18,10 @@ export interface PumpHost {
   claimEnded(pump: Pump): void;
   /** A turn ended and left work to claim. */
   stillHungry(pump: Pump): void;
+  /** More is ready than its owner has just claimed. */
+  overflows(pump: Pump): void;
+  /** A helper found nothing more to claim and has nothing in flight. */
+  helped(pump: Pump): void;
   origins: Origins;
   /** Starts tasks, each when its limiter lets it; each takes one reserved place until `pump.settle` names it. They were claimed at `now_ms` of the partition. */
   run(pump: Pump, tasks: readonly Claimed[], now_ms: number): void;

@@ -27,6 +27,7 @@ import {
   turn,
 } from '../store/partition.ts';
 import type { RedisClient } from '../store/script.ts';
+import { Agenda } from './agenda.ts';
 import { InFlight } from './in-flight.ts';
 import { Looks } from './looks.ts';
 import { Outcomes } from './outcomes.ts';
@@ -41,6 +42,8 @@ const ACTIVE_MAX = 20_000;
 const LATES_MAX = 10_000;
 /** Who has work in a partition says at least this often that he lives; see lua/partition/tick.lua. */
 const ALIVE_MS = 2_000;
+/** A claim that brought less leaves nothing behind that calls for help, such as the probe of a broken origin. */
+const HELP_MIN = 32;
 /** While the probe of a broken origin is under way elsewhere, it is asked for again after this. */
 const PROBE_WAIT_MS = 250;
 /** Node's timers come up to so much too early. */
@@ -55,7 +58,8 @@ export class Pump {
   readonly #flying = new InFlight();
   readonly #outcomes = new Outcomes(() => this.#flying.count);
   #lates: Late[] = [];
-  #claiming = false;
+  /** An owner works on whatever the partition needs; a helper claims until nothing is left to claim. */
+  #role: 'owner' | 'helper' | null = null;
   #ready = true;
   /** Work came since the last claim was sent: that one's reply does not tell of it. */
   #rung = false;
@@ -63,20 +67,14 @@ export class Pump {
   #notes_ready = false;
   #call_no: number;
   readonly #looks: Looks;
-  #next_tick_ms = 0;
-  /** When work is due for all that is known: that turn claims what its tick makes ready. */
-  #due_ms = Number.POSITIVE_INFINITY;
-  /** When a limiter of this partition has something to do; by this process's clock. */
-  #next_grant_ms = Number.POSITIVE_INFINITY;
   readonly clock = new PartitionClock();
+  readonly #agenda = new Agenda(this.clock);
   #answered_ms: number;
   #failures = 0;
   #pause_until_ms = 0;
   #running = false;
   #again = false;
   #timer: NodeJS.Timeout | undefined;
-  /** Whether an audit may find something. */
-  #audit_due = false;
   readonly #unparking = new Unparking();
   #idle: (() => void)[] = [];
 
@@ -92,23 +90,36 @@ export class Pump {
 
   /** From now on claims work here; the first turn begins at once. */
   own(): void {
-    if (this.#claiming) return;
-    this.#claiming = true;
+    if (this.owned) return;
+    this.#role = 'owner';
     this.#looks.owned();
     this.#ready = true;
     this.#unparking.everything();
-    this.#next_tick_ms = 0;
-    this.#next_grant_ms = 0;
+    this.#agenda.look();
+    this.#agenda.askLimiters();
+    this.wake();
+  }
+
+  /** Claims here beside the owner, as long as there is something to claim. */
+  help(): void {
+    if (this.claiming) return;
+    this.#role = 'helper';
+    if (this.empty) this.#agenda.clear();
+    this.#ready = true;
     this.wake();
   }
 
   /** Claims nothing more; what is in flight is still settled. */
   disown(): void {
-    this.#claiming = false;
+    this.#role = null;
   }
 
   get owned(): boolean {
-    return this.#claiming;
+    return this.#role === 'owner';
+  }
+
+  get claiming(): boolean {
+    return this.#role !== null;
   }
 
   /** Whether nothing is in flight and nothing waits to be settled. */
@@ -133,30 +144,37 @@ export class Pump {
   /** A hint from the partition: `0`, work is ready; `l`, a limiter can let some start; `o`, messages wait; else the time (its clock, ms) at which work will be ready. */
   bell(message: string): void {
     if (message === 'o') return this.#host.relay(this.partition);
-    if (message === 'l') this.#next_grant_ms = 0;
+    if (message === 'l') this.#agenda.askLimiters();
     else if (message === '0') this.#found();
-    else this.#dueAt(Number(message));
-    this.#next_tick_ms = Math.min(this.#next_tick_ms, this.#looks.heard_ms());
+    else this.#agenda.dueAt(Number(message));
+    this.#agenda.look(this.#looks.heard_ms());
     this.wake();
   }
 
   /** Others came or went: one who is gone may have left work here, though this partition was not his. */
   glance(): void {
-    this.#next_tick_ms = 0;
+    this.#agenda.look();
+    this.wake();
+  }
+
+  /** A helper has left, and what it knew to be parked. */
+  left(): void {
+    this.#unparking.everything();
+    this.#found();
     this.wake();
   }
 
   /** Bells may have been lost, and a Redis that died or was replaced its latest writes with them: looks for itself. */
   look(): void {
     this.#found();
-    this.#audit_due = true;
-    this.#next_tick_ms = 0;
+    this.#flying.doubt();
+    this.#agenda.look();
     this.wake();
   }
 
   /** Places have become free: goes on where work was left for want of them. */
   hungry(): boolean {
-    return this.#claiming && !this.#running && monotonicMs() >= this.#pause_until_ms && this.#hasWork();
+    return this.claiming && !this.#running && monotonicMs() >= this.#pause_until_ms && this.#hasWork();
   }
 
   /** Whether it has so little in flight that it gets places whatever the others have. */
@@ -206,22 +224,14 @@ export class Pump {
     void this.#turns();
   }
 
-  /**
-   * Whether an audit could find nothing: since the last one no claim was tried, and Redis was there all the time. One that
-   * comes back without its latest writes has in flight again what was settled.
-   */
+  /** Whether an audit could find nothing. */
   get quiet(): boolean {
-    return this.#flying.quiet && !this.#audit_due;
+    return this.#flying.quiet;
   }
 
-  /** Holds what Redis thinks is in flight here against what is, and hands back what nobody runs. Twice seen is sure. */
+  /** Hands back what Redis thinks is in flight here and nobody runs; returns how many ranges. */
   async audit(): Promise<number> {
-    this.#audit_due = false;
-    const active = await readActive(this.#client, this.partition, this.#settings.holder, ACTIVE_MAX).catch((error: unknown) => {
-      this.#audit_due = true;
-      throw error;
-    });
-    const sure = this.#flying.lost(active);
+    const sure = await this.#flying.audit(() => readActive(this.#client, this.partition, this.#settings.holder, ACTIVE_MAX));
     for (const { flight, from, to } of sure) {
       for (let index = from; index <= to; index++) this.settle({ flight, index, verdict: 'b', delay_ms: 0, result: '' });
     }
@@ -236,7 +246,10 @@ export class Pump {
       again = await this.#turn().catch((error: unknown) => this.#failed(error instanceof Error ? error : new Error(String(error))));
     } while (again || this.#again);
     this.#running = false;
-    if (this.empty) for (const done of this.#idle.splice(0)) done();
+    if (this.empty) {
+      for (const done of this.#idle.splice(0)) done();
+      if (this.#role === 'helper' && !this.#hasWork()) return this.#host.helped(this);
+    }
     this.#arm();
     // Whoever was fed meanwhile passed over this pump, since it was running.
     if (this.hungry()) this.#host.stillHungry(this);
@@ -247,16 +260,17 @@ export class Pump {
     const began_ms = monotonicMs();
     if (began_ms < this.#pause_until_ms) return false;
     const settlements = began_ms + TIMER_EARLY_MS >= this.#outcomes.due_ms ? this.#outcomes.take() : [];
-    const tick = began_ms >= this.#next_tick_ms;
-    const due = tick && began_ms >= this.#due_ms;
-    const places = this.#claiming && (due || this.#hasWork()) ? this.#host.reserve(this, CLAIM_MAX, PLACES_MIN - this.#flying.count) : 0;
-    const grant = this.#claiming && began_ms >= this.#next_grant_ms;
+    const at = this.#agenda.at(began_ms);
+    const { tick } = at;
+    const places = this.claiming && (at.due || this.#hasWork()) ? this.#host.reserve(this, CLAIM_MAX, PLACES_MIN - this.#flying.count) : 0;
+    const grant = this.owned && at.grant;
     const lates = this.#lates.splice(0);
     if (settlements.length === 0 && !tick && places === 0 && !grant && lates.length === 0) return false;
-    if (grant) this.#next_grant_ms = Number.POSITIVE_INFINITY;
-    if (places > 0) [this.#audit_due, this.#rung] = [true, false];
-    // What is told from here on may be news to the replies, and is kept beside them.
-    if (tick) [this.#next_tick_ms, this.#due_ms] = [Number.POSITIVE_INFINITY, Number.POSITIVE_INFINITY];
+    this.#agenda.took({ tick, grant });
+    if (places > 0) {
+      this.#flying.doubt();
+      this.#rung = false;
+    }
     const notes = places > 0 ? this.#host.reserveNotes(places) : 0;
     const reply = await turn(this.#client, this.partition, this.#settings, {
       settlements,
@@ -276,7 +290,7 @@ export class Pump {
     if (claimed !== null) this.#claimed(claimed, places);
     else this.#host.release(places);
     if (granted !== null) this.#granted(granted);
-    else if (grant) this.#next_grant_ms = 0;
+    else if (grant) this.#agenda.askLimiters();
     if (told === null && lates.length > 0) this.#lates.unshift(...lates);
     const carried = granted !== null && granted.slices.length > 0;
     if (carried) {
@@ -298,14 +312,7 @@ export class Pump {
   #claimRequest(places: number, notes: number): ClaimRequest {
     const { origins } = this.#host;
     const unpark = this.#unparking.ask(origins, this.partition);
-    return {
-      call_no: this.#call_no,
-      budget: places,
-      room: origins.room(),
-      unpark,
-      rooms: origins.rooms(unpark),
-      notes,
-    };
+    return { call_no: this.#call_no, budget: places, room: origins.room(), unpark, rooms: origins.rooms(unpark), notes };
   }
 
   #settled(settlements: readonly Settlement[], reply: SettleReply): void {
@@ -318,7 +325,7 @@ export class Pump {
     }
     this.#outcomes.putBack(reply.left);
     if (again || reply.ready) this.#ready = true;
-    this.#dueAt(reply.first_due_ms);
+    this.#agenda.dueAt(reply.first_due_ms);
   }
 
   #found(): void {
@@ -326,21 +333,14 @@ export class Pump {
     this.#rung = true;
   }
 
-  /** A time of the partition at which something is due; 0 = none. */
-  #dueAt(due_ms: number): void {
-    if (due_ms === 0) return;
-    this.#due_ms = Math.min(this.#due_ms, this.clock.latest_ms(due_ms));
-    this.#next_tick_ms = Math.min(this.#next_tick_ms, this.#due_ms);
-  }
-
   #ticked(reply: TickReply, granting: boolean): void {
     const sweep_ms = this.#looks.wait_ms(this.#flying.count > 0 || reply.ready, reply.empty);
     const wait_ms = reply.next_ms === 0 ? sweep_ms : reply.next_ms - reply.now_ms;
     const due_ms = reply.more ? 0 : monotonicMs() + Math.min(Math.max(wait_ms, 0), sweep_ms);
-    this.#next_tick_ms = Math.min(this.#next_tick_ms, due_ms);
-    this.#dueAt(reply.next_ms);
+    this.#agenda.look(due_ms);
+    this.#agenda.dueAt(reply.next_ms);
     if (reply.ready) this.#ready = true;
-    if (reply.lanes && !granting) this.#next_grant_ms = 0;
+    if (reply.lanes && !granting) this.#agenda.askLimiters();
     if (reply.away) this.#host.sweep(this.partition);
     // Parked behind our back: by another owner who has left, or by a claim of ours that ran after it was given up.
     if (reply.parked > this.#host.origins.parkedIn(this.partition) + this.#unparking.named) {
@@ -351,33 +351,34 @@ export class Pump {
   }
 
   #granted(reply: GrantReply): void {
-    const at_ms = reply.next_ms === 0 ? Number.POSITIVE_INFINITY : Math.max(monotonicMs(), this.clock.latest_ms(reply.next_ms));
     // A bell that rang meanwhile stands.
-    this.#next_grant_ms = reply.more ? 0 : Math.min(this.#next_grant_ms, at_ms);
+    if (reply.more) this.#agenda.askLimiters();
+    else this.#agenda.grantAt(reply.next_ms);
     this.#host.granted(reply);
   }
 
   #claimed(reply: ClaimReply, places: number): void {
     this.#call_no += 1;
     this.#unparking.answered(this.#host.origins, this.partition, reply.parked);
-    this.#dueAt(reply.first_due_ms);
+    this.#agenda.dueAt(reply.first_due_ms);
     const { tasks } = reply;
     this.#ready = reply.more || tasks.length >= places || this.#unparking.all || this.#rung;
     this.#notes_ready = reply.more_notes;
     for (const { flight } of tasks) this.#flying.add(flight.name);
-    if (tasks.length > 0) this.#next_tick_ms = Math.min(this.#next_tick_ms, monotonicMs() + ALIVE_MS);
+    if (tasks.length > 0) this.#agenda.look(monotonicMs() + ALIVE_MS);
     // A claim rounds up to whole pages, so it may bring a few more than were reserved.
     this.#host.release(places - tasks.length);
     this.#host.run(this, tasks, reply.now_ms);
+    if (this.owned && tasks.length >= HELP_MIN && (reply.more || reply.parked.length > 0)) this.#host.overflows(this);
   }
 
   /** No turn follows at once. */
   #failed(error: Error): false {
     this.#failures += 1;
     this.#unparking.lost();
-    this.#audit_due = true;
+    this.#flying.doubt();
     this.#pause_until_ms = monotonicMs() + backoff_ms(this.#failures, BACKOFF, Math.random);
-    this.#next_tick_ms = Math.min(this.#next_tick_ms, this.#pause_until_ms);
+    this.#agenda.look(this.#pause_until_ms);
     this.#host.failed(this.partition, error);
     return false;
   }
@@ -385,14 +386,13 @@ export class Pump {
   /** Sets the timer to the earliest time at which a turn has something to do. */
   #arm(): void {
     if (this.#running || this.#pause_until_ms === Number.POSITIVE_INFINITY) return;
-    let at_ms = this.#claiming ? Math.min(this.#next_tick_ms, this.#next_grant_ms) : this.#next_tick_ms;
-    at_ms = Math.min(at_ms, this.#outcomes.due_ms);
+    let at_ms = Math.min(this.#agenda.next_ms(this.owned), this.#outcomes.due_ms);
     if (this.#lates.length > 0) at_ms = Math.min(at_ms, monotonicMs() + SETTLE_DELAY_MS);
-    if (this.#claiming && this.#failures > 0 && this.#hasWork()) at_ms = Math.min(at_ms, this.#pause_until_ms);
-    const probe_ms = this.#claiming ? this.#host.origins.nextProbeMs(this.partition) : null;
+    if (this.claiming && this.#failures > 0 && this.#hasWork()) at_ms = Math.min(at_ms, this.#pause_until_ms);
+    const probe_ms = this.claiming ? this.#host.origins.nextProbeMs(this.partition) : null;
     if (probe_ms !== null) at_ms = Math.min(at_ms, Math.max(probe_ms, monotonicMs() + PROBE_WAIT_MS));
     at_ms = Math.max(at_ms, this.#pause_until_ms);
-    if (!this.#claiming && this.empty) return;
+    if (!this.claiming && this.empty) return;
     clearTimeout(this.#timer);
     this.#timer = setTimeout(() => this.wake(), Math.max(0, at_ms - monotonicMs()));
   }

@@ -2,7 +2,7 @@
 import { monotonicMs } from '../base/clock.ts';
 import { groupBy } from '../base/group-by.ts';
 import { ID_PREFIX, taskId } from '../base/id.ts';
-import { CLAIM_PATIENCE_MS, CLAIMS_UNDER_WAY_MAX, NOTIFICATIONS_SHARE } from '../base/limits.ts';
+import { CLAIM_MAX, CLAIM_PATIENCE_MS, CLAIMS_UNDER_WAY_MAX, NOTIFICATIONS_SHARE } from '../base/limits.ts';
 import { type LimitedLog, type Log, limitedLog } from '../base/log.ts';
 import type { Service } from '../base/service.ts';
 import { endsWithin, notBefore } from '../base/timing.ts';
@@ -11,7 +11,6 @@ import type { FailureCode } from '../outbound/failures.ts';
 import type { Outbound } from '../outbound/outbound.ts';
 import { startsIn } from '../store/claimed.ts';
 import type { Hints } from '../store/hints.ts';
-import { keys } from '../store/keys.ts';
 import type { Slice } from '../store/outbox.ts';
 import type { Claimed, GrantReply, Late, Settlement, TickReply } from '../store/partition.ts';
 import type { RedisClient } from '../store/script.ts';
@@ -22,6 +21,7 @@ import { type Notification, notificationOf } from './notification.ts';
 import { Origins } from './origins.ts';
 import { Pump } from './pump.ts';
 import type { PumpHost, PumpSettings } from './pump-host.ts';
+import { type Company, Pumps } from './pumps.ts';
 import type { Relayer } from './relayer.ts';
 import { SigningKeys } from './signing-keys.ts';
 import { Slots } from './slots.ts';
@@ -35,6 +35,7 @@ export interface ShardDeps {
   hints: Hints;
   outbound: Outbound;
   relayer: Pick<Relayer, 'relay' | 'carry' | 'sweep'>;
+  company: Company;
   settings: PumpSettings;
   in_flight_max: number;
   in_flight_per_origin_max: number;
@@ -56,7 +57,7 @@ export class CallbackShard implements Service, PumpHost {
   readonly name = 'callbacks';
   readonly #deps: ShardDeps;
   readonly #log: LimitedLog;
-  readonly #pumps = new Map<number, Pump>();
+  readonly #pumps: Pumps;
   readonly #calls = new Set<RunningCall>();
   readonly #suspects = new Suspects((call) => this.#calls.has(call));
   readonly #late_starts = new LateStarts();
@@ -80,6 +81,7 @@ export class CallbackShard implements Service, PumpHost {
     this.#deps = deps;
     this.#log = limitedLog(deps.log);
     this.#keys = new SigningKeys(deps.client);
+    this.#pumps = new Pumps((partition) => new Pump(partition, deps.client, deps.settings, this), deps.hints, deps.company);
     this.#places = deps.in_flight_max;
     this.#notes = Math.max(1, Math.floor(deps.in_flight_max * NOTIFICATIONS_SHARE));
     this.origins = new Origins(deps.in_flight_per_origin_max, () => Math.max(0, deps.in_flight_max - this.#taken));
@@ -92,35 +94,32 @@ export class CallbackShard implements Service, PumpHost {
   /** Takes over these partitions and lets go of all others; what is in flight of those is still settled. */
   assign(partitions: readonly number[]): void {
     if (this.#draining) return;
-    const wanted = new Set(partitions);
-    for (const partition of wanted) this.#own(partition);
-    for (const [partition, pump] of this.#pumps) {
-      if (wanted.has(partition) || !pump.owned) continue;
-      pump.disown();
-      this.#deps.hints.unsubscribe(keys.bell(partition));
-      void pump.drained().then(() => this.#forget(partition, pump));
-    }
+    this.#pumps.assign(partitions);
   }
 
-  #own(partition: number): void {
-    const pump = this.#pumps.get(partition) ?? new Pump(partition, this.#deps.client, this.#deps.settings, this);
-    this.#pumps.set(partition, pump);
-    if (pump.owned) return pump.glance();
-    this.#deps.hints.subscribe(keys.bell(partition), (message) => pump.bell(message));
-    pump.own();
+  /** Another thread has more work in a partition than it can take; who has as little to do as a claim brings joins in. */
+  help(partition: number): void {
+    if (!this.#draining && this.#taken < CLAIM_MAX) this.#pumps.help(partition);
   }
 
-  #forget(partition: number, pump: Pump): void {
-    if (pump.owned || !pump.empty || this.#pumps.get(partition) !== pump) return;
-    pump.close();
-    this.#pumps.delete(partition);
+  /** Another thread that helped in a partition does so no more. */
+  left(partition: number): void {
+    this.#pumps.left(partition);
+  }
+
+  overflows(pump: Pump): void {
+    this.#pumps.overflows(pump);
+  }
+
+  helped(pump: Pump): void {
+    this.#pumps.helped(pump, this.origins.parkedIn(pump.partition) > 0);
   }
 
   /** Redis is short of memory: finished batches go early (`purge`), and no excerpts of answers are kept (`brief`). */
   setMemory({ purge, brief }: { purge: boolean; brief: boolean }): void {
     this.#brief = brief;
     this.#deps.settings.pressure = purge;
-    if (purge) for (const pump of this.#pumps.values()) if (pump.owned) pump.bell(String(Math.ceil(pump.now_ms())));
+    if (purge) for (const pump of this.#pumps) if (pump.owned) pump.bell(String(Math.ceil(pump.now_ms())));
   }
 
   /** Claims nothing more, lets running calls end until the deadline, hands the rest back uncounted. */
@@ -128,20 +127,20 @@ export class CallbackShard implements Service, PumpHost {
     if (this.#draining) return;
     this.#draining = true;
     if (this.#audit !== null) clearTimeout(this.#audit);
-    for (const pump of this.#pumps.values()) pump.disown();
-    const drained = Promise.all([...this.#pumps.values()].map((pump) => pump.drained()));
+    for (const pump of this.#pumps) pump.disown();
+    const drained = Promise.all([...this.#pumps].map((pump) => pump.drained()));
     if (!(await endsWithin(drained, deadline_ms))) {
       for (const call of this.#calls) call.abort('shutdown');
-      for (const pump of this.#pumps.values()) pump.wake();
+      for (const pump of this.#pumps) pump.wake();
       await endsWithin(drained, SETTLE_AFTER_ABORT_MS);
     }
-    for (const pump of this.#pumps.values()) pump.close();
+    for (const pump of this.#pumps) pump.close();
     this.#slots.close();
   }
 
   /** Hints of this channel may have been lost. */
   heardAgain(channel: string): void {
-    for (const pump of this.#pumps.values()) if (pump.owned && keys.bell(pump.partition) === channel) pump.look();
+    this.#pumps.heardAgain(channel);
   }
 
   reserve(pump: Pump, wanted: number, floor: number): number {
@@ -197,7 +196,7 @@ export class CallbackShard implements Service, PumpHost {
     this.#feeding = true;
     setImmediate(() => {
       this.#feeding = false;
-      for (const pump of [...this.#pumps.values()]) {
+      for (const pump of [...this.#pumps]) {
         if (this.#canFeed(pump) && pump.hungry()) pump.wake();
       }
     });
@@ -206,11 +205,8 @@ export class CallbackShard implements Service, PumpHost {
   run(pump: Pump, tasks: readonly Claimed[], now_ms: number): void {
     const claimed_ms = pump.clock.earliest_ms(now_ms);
     this.#taken += tasks.length;
-    if (tasks.length > 0) {
-      // Who was fed last is fed last; a claim that brought nothing keeps its turn.
-      this.#pumps.delete(pump.partition);
-      this.#pumps.set(pump.partition, pump);
-    }
+    // A claim that brought nothing keeps its turn.
+    if (tasks.length > 0) this.#pumps.fed(pump);
     for (const task of tasks) this.origins.began(task.flight.origin);
     for (const [wait_ms, together] of groupBy(tasks, (task) => startsIn(task, now_ms))) {
       if (wait_ms === 0) this.#start(pump, together, now_ms, claimed_ms);
@@ -379,7 +375,7 @@ export class CallbackShard implements Service, PumpHost {
   /** Every few seconds, what Redis has in flight here is held against what is. */
   async #auditAll(): Promise<void> {
     const began_ms = monotonicMs();
-    for (const pump of this.#pumps.values()) {
+    for (const pump of this.#pumps) {
       if (this.#draining) return;
       if (pump.quiet) continue;
       try {

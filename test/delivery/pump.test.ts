@@ -64,6 +64,15 @@ class Host implements PumpHost {
   }
   releaseNotes(): void {}
   claimEnded(): void {}
+  overflown = 0;
+  overflows(): void {
+    this.overflown += 1;
+  }
+  helpers = 0;
+  helped(pump: Pump): void {
+    this.helpers += 1;
+    pump.disown();
+  }
   stillHungry(pump: Pump): void {
     if (this.places > 0) pump.wake();
   }
@@ -142,6 +151,54 @@ test('work that somebody left in a partition that was not his is found after the
     host.started.map(({ recoveries }) => recoveries),
     [1, 1],
   );
+});
+
+test('who helps claims beside the owner, and leaves when nothing is left to claim and nothing in flight', async (t) => {
+  const [mine, other] = [new Host(), new Host()];
+  mine.places = 40;
+  const owner = new Pump(0, redis, { ...SETTINGS, holder: 'owner', sweep_ms: 60_000, fence_ms: 60_000 }, mine);
+  const helper = new Pump(0, redis, { ...SETTINGS, holder: 'helper', sweep_ms: 60_000, fence_ms: 60_000 }, other);
+  t.after(() => [owner, helper].map((pump) => pump.close()));
+  owner.own();
+  await until(() => mine.ticks > 0 && owner.empty, 5_000, 'the first look');
+  await create(96);
+  mine.stillHungry = () => {};
+  owner.bell('0');
+  await until(() => mine.overflown === 1, 5_000, 'the owner to ask for help');
+  mine.places = 0;
+  helper.help();
+  await until(() => other.started.length === 96 - mine.started.length, 5_000, 'the rest to be claimed by who helps');
+  assert.deepEqual([helper.owned, helper.claiming, other.helpers], [false, true, 0]);
+  for (const { flight, index } of other.started) helper.settle({ flight, index, verdict: 'c', delay_ms: 0, result: '' });
+  await until(() => other.helpers === 1, 5_000, 'it to leave');
+  assert.equal(other.overflown, 0);
+});
+
+test('a claim that brings little calls nobody, whatever it leaves parked', async (t) => {
+  const host = new Host();
+  host.places = 31;
+  const pump = new Pump(0, redis, { ...SETTINGS, holder: 'owner', sweep_ms: 60_000, fence_ms: 60_000 }, host);
+  t.after(() => pump.close());
+  host.stillHungry = () => {};
+  await create(16);
+  pump.own();
+  await until(() => host.started.length > 0, 5_000, 'the first claim');
+  assert.equal(host.overflown, 0);
+});
+
+test('what a helper leaves parked is let go of by the owner', async (t) => {
+  const host = new Host();
+  const pump = new Pump(0, redis, { ...SETTINGS, holder: 'owner', sweep_ms: 60_000, fence_ms: 60_000 }, host);
+  t.after(() => pump.close());
+  pump.own();
+  await until(() => host.ticks > 0 && pump.empty, 5_000, 'the first look');
+  const claim = { call_no: 1, budget: 10, room: 10, notes: 10, unpark: [], rooms: [[ORIGIN, 0]] as const };
+  await create(3);
+  const left = await turn(redis, 0, { ...SETTINGS, holder: 'helper' }, { settlements: [], tick: false, claim });
+  assert.ok(left.claimed !== null && !(left.claimed instanceof Error));
+  assert.deepEqual([left.claimed.parked, left.claimed.tasks], [[ORIGIN], []]);
+  pump.left();
+  await until(() => host.started.length === 3, 5_000, 'what was parked to start');
 });
 
 test('work that comes while the reply to a claim is under way is claimed by the next turn', async (t) => {

@@ -1,0 +1,63 @@
+// When a pump has something to do of itself, by this process's clock.
+import { monotonicMs } from '../base/clock.ts';
+import type { PartitionClock } from './partition-clock.ts';
+
+export class Agenda {
+  readonly #clock: PartitionClock;
+  /** The next look at the partition, which no bell need ring for. */
+  #tick_ms = 0;
+  /** When work is due for all that is known: that turn claims what its tick makes ready. */
+  #due_ms = Number.POSITIVE_INFINITY;
+  /** When a limiter of the partition has something to do. */
+  #grant_ms = Number.POSITIVE_INFINITY;
+
+  /** `clock` is the partition's. */
+  constructor(clock: PartitionClock) {
+    this.#clock = clock;
+  }
+
+  /** The earliest of what an owner, or who only settles, does. */
+  next_ms(owned: boolean): number {
+    return owned ? Math.min(this.#tick_ms, this.#grant_ms) : this.#tick_ms;
+  }
+
+  /** A look no later than this; now, where nothing is said. */
+  look(at_ms = 0): void {
+    this.#tick_ms = Math.min(this.#tick_ms, at_ms);
+  }
+
+  /** Limiters are asked no later than this time. */
+  askLimiters(at_ms = 0): void {
+    this.#grant_ms = Math.min(this.#grant_ms, at_ms);
+  }
+
+  /** A time of the partition at which something is due; 0 = none. */
+  dueAt(due_ms: number): void {
+    if (due_ms === 0) return;
+    this.#due_ms = Math.min(this.#due_ms, this.#clock.latest_ms(due_ms));
+    this.look(this.#due_ms);
+  }
+
+  /** A time of the partition at which a limiter has something to do; 0 = none. */
+  grantAt(at_ms: number): void {
+    if (at_ms > 0) this.askLimiters(Math.max(monotonicMs(), this.#clock.latest_ms(at_ms)));
+  }
+
+  /** Nothing is looked at, until something says so. */
+  clear(): void {
+    this.#tick_ms = Number.POSITIVE_INFINITY;
+    this.#due_ms = Number.POSITIVE_INFINITY;
+  }
+
+  /** Whether a look is due, and whether work is. */
+  at(now_ms: number): { tick: boolean; due: boolean; grant: boolean } {
+    const tick = now_ms >= this.#tick_ms;
+    return { tick, due: tick && now_ms >= this.#due_ms, grant: now_ms >= this.#grant_ms };
+  }
+
+  /** It is under way. What is told from here on may be news to the replies, and is kept beside them. */
+  took({ tick, grant }: { tick: boolean; grant: boolean }): void {
+    if (tick) this.clear();
+    if (grant) this.#grant_ms = Number.POSITIVE_INFINITY;
+  }
+}
