@@ -205,7 +205,7 @@ export class Pump {
     if (this.#lates.length === 1) this.#arm();
   }
 
-  /** Whether the partition has not answered for so long that others may have taken over. */
+  /** Whether what the partition answered last was asked so long ago that others may have taken over. */
   get fenced(): boolean {
     return monotonicMs() - this.#answered_ms > this.#settings.fence_ms;
   }
@@ -282,6 +282,8 @@ export class Pump {
       if (places > 0) this.#host.claimEnded(this);
     });
     const { settled, tick: ticked, claimed, granted, told, error } = answersOf(reply);
+    // Not by when the answer is read: it may have lain here while this process stood still.
+    if (error === null) this.#answered_ms = began_ms;
     for (const one of [settled, ticked, claimed, granted]) if (one !== null) this.clock.heard(one.now_ms, began_ms);
     if (settled !== null) this.#settled(settlements, settled);
     else this.#outcomes.putBack(settlements);
@@ -304,7 +306,6 @@ export class Pump {
     if (messages) this.#host.relay(this.partition, told === null ? [] : lates);
     if (error !== null) return this.#failed(error);
     this.#failures = 0;
-    this.#answered_ms = monotonicMs();
     // More to claim is asked for in turn with the other partitions: the host feeds those that are hungry.
     return this.#outcomes.full || ticked?.more === true || granted?.more === true;
   }

@@ -76,7 +76,9 @@ class Host implements PumpHost {
   stillHungry(pump: Pump): void {
     if (this.places > 0) pump.wake();
   }
-  run(_pump: Pump, tasks: readonly Claimed[]): void {
+  fenced = 0;
+  run(pump: Pump, tasks: readonly Claimed[]): void {
+    if (pump.fenced) this.fenced += 1;
     this.started.push(...tasks);
   }
   ticked(): void {
@@ -241,4 +243,23 @@ test('work that comes due is claimed in the round trip that finds it', async (t)
   await until(() => host.started.length === 1, 5_000, 'the task to start');
   const claims = held.called.slice(from).filter((scripts) => scripts.includes(partitionClaim.sha));
   assert.deepEqual(claims, [[partitionTick.sha, partitionClaim.sha]]);
+});
+
+test('what is claimed after a long rest is started, and what was claimed long ago is not', async (t) => {
+  const host = new Host();
+  const pump = new Pump(0, held, { ...SETTINGS, holder: 'rests', sweep_ms: 60_000, fence_ms: 200 }, host);
+  t.after(() => pump.close());
+  pump.own();
+  await until(() => host.ticks > 0 && pump.empty && pump.fenced, 5_000, 'the time to pass after which others may have taken over');
+  await create(1);
+  pump.bell('0');
+  await until(() => host.started.length === 1, 5_000, 'the task to start');
+  assert.equal(host.fenced, 0);
+
+  // The answer lies here while the process stands still.
+  held.meanwhile = () => new Promise((done) => setTimeout(done, 250));
+  await create(1);
+  pump.bell('0');
+  await until(() => host.started.length === 2, 5_000, 'the late answer');
+  assert.equal(host.fenced, 1);
 });
