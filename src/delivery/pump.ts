@@ -198,9 +198,9 @@ export class Pump {
     else if (changed) this.#arm();
   }
 
-  /** A request was written later than its limiter let it start. */
-  late(late: Late): void {
-    if (this.#lates.length >= LATES_MAX) return;
+  /** A request was written later than its limiter let it start; null where it was not. */
+  late(late: Late | null): void {
+    if (late === null || this.#lates.length >= LATES_MAX) return;
     this.#lates.push(late);
     if (this.#lates.length === 1) this.#arm();
   }
@@ -395,6 +395,6 @@ export class Pump {
     at_ms = Math.max(at_ms, this.#pause_until_ms);
     if (!this.claiming && this.empty) return;
     clearTimeout(this.#timer);
-    this.#timer = setTimeout(() => this.wake(), Math.max(0, at_ms - monotonicMs()));
+    if (at_ms < Number.POSITIVE_INFINITY) this.#timer = setTimeout(() => this.wake(), Math.max(0, at_ms - monotonicMs()));
   }
 }

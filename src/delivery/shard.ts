@@ -15,7 +15,7 @@ import type { Slice } from '../store/outbox.ts';
 import type { Claimed, GrantReply, Late, Settlement, TickReply } from '../store/partition.ts';
 import type { RedisClient } from '../store/script.ts';
 import type { Tracing } from '../tracing/attempts.ts';
-import { LATE_MS, LateStarts } from './late-starts.ts';
+import { LateStarts, lateStart } from './late-starts.ts';
 import type { DeliveryMeter } from './meter.ts';
 import { type Notification, notificationOf } from './notification.ts';
 import { Origins } from './origins.ts';
@@ -247,7 +247,10 @@ export class CallbackShard implements Service, PumpHost {
     if (spec.valid_until_ms !== null && now_ms >= spec.valid_until_ms)
       return this.#end(pump, settlementOfExpired(task, now_ms), 'shutdown', 0);
     if (!again) this.#deps.meter.lag(Math.max(0, now_ms - task.due_ms));
-    const counted = task.flight.limit !== null && task.flight.limit.kind !== 'c';
+    const { limit } = task.flight;
+    // A limiter of rates counts it as of the grant, unless that was a while ago.
+    const counted = limit !== null && limit.kind !== 'c' ? limit : null;
+    const age_ms = (): number => task.granted_age_ms + monotonicMs() - claimed_ms;
     let hold_ms = 0;
     const span = tracedTask(this.#deps.tracing, task, spec, pump.now_ms(), claimed_ms);
     const running = this.#deps.outbound.call(
@@ -265,10 +268,12 @@ export class CallbackShard implements Service, PumpHost {
         secrets,
         sent: counted
           ? () => {
-              hold_ms = this.#hold(pump, task, claimed_ms);
+              hold_ms = this.#late_starts.wait_ms(counted, age_ms());
               return hold_ms === 0;
             }
           : undefined,
+        // Told by when it was written: on a busy machine a thread may stand still in between.
+        written: counted ? () => pump.late(lateStart(counted, age_ms())) : undefined,
       },
       (outcome) => {
         this.#calls.delete(running);
@@ -285,18 +290,7 @@ export class CallbackShard implements Service, PumpHost {
     );
     this.#calls.add(running);
     this.#suspects.began(task, running);
-    if (task.flight.limit?.kind === 'c') this.#slots.taken(running, pump);
-  }
-
-  /** In how many ms the request may go out; Infinity for never. A limiter of rates counts it as of the grant, unless that was a while ago. */
-  #hold(pump: Pump, task: Claimed, claimed_ms: number): number {
-    const { limit } = task.flight;
-    if (limit === null) return 0;
-    const age_ms = task.granted_age_ms + monotonicMs() - claimed_ms;
-    const wait_ms = this.#late_starts.wait_ms(limit, age_ms);
-    if (wait_ms > 0) return wait_ms;
-    if (age_ms > LATE_MS) pump.late({ lane: limit.lane, granted_ms: limit.granted_ms, late_ms: Math.ceil(age_ms), units: limit.cost });
-    return 0;
+    if (limit?.kind === 'c') this.#slots.taken(running, pump);
   }
 
   #beginNotification(pump: Pump, task: Claimed, secrets: readonly Buffer[]): void {

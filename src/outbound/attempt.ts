@@ -134,6 +134,10 @@ export class Attempt implements RunningCall, Timed, AnswerHead, Dispatcher.Dispa
     throw ENDED;
   }
 
+  onRequestSent(): void {
+    this.call.written?.();
+  }
+
   onHeaders(status: number, headers: Buffer[]): boolean {
     if (status < 200) {
       if (++this.#informational > INFORMATIONAL_MAX) this.#end('retry', 'protocol', FAILURES.protocol);

@@ -30,6 +30,8 @@ export interface OutboundCall {
    * more; the outcome is then `stale`, and the connection stays open.
    */
   sent?: (() => boolean) | undefined;
+  /** Called when the request was written; at most once, after `sent`. */
+  written?: (() => void) | undefined;
 }
 
 /**

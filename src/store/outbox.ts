@@ -9,12 +9,14 @@
 // was applied is known by its mark, what is acknowledged is removed by its whole text. What a failover of a lane's side
 // loses after it was acknowledged is found by the sweep, which asks lanes about references that have been away for long.
 // docs/decisions/0010-outbox.md says what exactly is guaranteed.
+import { Cluster } from 'ioredis';
 import { monotonicMs } from '../base/clock.ts';
 import { groupBy } from '../base/group-by.ts';
 import type { Keep } from './batches.ts';
 import { keys } from './keys.ts';
 import type { RedisClient } from './script.ts';
 import { outboxAck, outboxAsk, outboxAway, outboxOverdue, outboxReceive, outboxSlice } from './scripts.gen.ts';
+import { partitionTag, slotOf } from './tags.ts';
 
 /** Messages in one script call; the scripts take no more. */
 export const MESSAGES_MAX = 500;
@@ -195,7 +197,7 @@ const AHEAD_UNKNOWN = Number.MAX_SAFE_INTEGER;
 
 /**
  * Applies messages at their destination; those that it has applied before are left out. Throws where they were read too long ago.
- * `ahead_ms` is how far the destination's clock is ahead of the source's, at most.
+ * `ahead_ms` is how far the destination's clock is ahead of the source's, at most, where they have not the same.
  */
 export async function receive(
   client: RedisClient,
@@ -204,15 +206,23 @@ export async function receive(
   keep: Keep = KEEP_FOR_EVER,
   ahead_ms = AHEAD_UNKNOWN,
 ): Promise<Received> {
-  const { destination, messages, read_ms, unsure_ms } = slice;
+  const { destination, messages, read_ms } = slice;
   const age_ms = monotonicMs() - read_ms;
-  if (age_ms + unsure_ms > SLICE_MS_MAX) throw new Error(`the messages were read more than ${SLICE_MS_MAX} ms ago`);
+  if (age_ms + slice.unsure_ms > SLICE_MS_MAX) throw new Error(`the messages were read more than ${SLICE_MS_MAX} ms ago`);
+  const known = shareClock(client, source, destination) ? { unsure_ms: 0, ahead_ms: 0 } : { unsure_ms: slice.unsure_ms, ahead_ms };
   const [mark, done, applied, wrote, now_us] = await outboxReceive.call(
     client,
     { meta: keys.partition(destination) },
-    { source, source_ms: slice.source_ms + age_ms, unsure_ms, ahead_ms, ...keep, messages },
+    { source, source_ms: slice.source_ms + age_ms, ...known, ...keep, messages },
   );
   return { mark, done, applied, wrote: wrote === 1, now_ms: now_us / 1000 };
+}
+
+/** Whether one Redis serves both partitions: then they have one clock. */
+function shareClock(client: RedisClient, partition: number, other: number): boolean {
+  if (!(client instanceof Cluster)) return true;
+  const master = client.slots[slotOf(partitionTag(partition))]?.[0];
+  return master !== undefined && master === client.slots[slotOf(partitionTag(other))]?.[0];
 }
 
 /** Removes messages that were applied; true where more waits for their destination. */

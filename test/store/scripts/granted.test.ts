@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { after, beforeEach, describe, test } from 'node:test';
 import { keys } from '../../../src/store/keys.ts';
 import { readSlices, receive, relay } from '../../../src/store/outbox.ts';
+import { outboxReceive } from '../../../src/store/scripts.gen.ts';
 import { grant, limiter } from '../../helpers/limited-scene.ts';
 import { SETTINGS, startRig } from '../../helpers/rig.ts';
 
@@ -32,11 +33,24 @@ describe('grants', () => {
     for (const age_ms of ages_ms) assert.ok(age_ms >= 2.25 && age_ms < 50 && !Number.isInteger(age_ms), `${age_ms} ms`);
   });
 
-  test('what it took to carry the message is not taken for time that has not passed', async () => {
+  test('what it took to carry the message is not taken for time that has not passed: one Redis has one clock', async () => {
     await granted();
     const { slices } = await readSlices(rig.redis, 0);
     rig.pass(30);
-    for (const slice of slices) await receive(rig.redis, 0, { ...slice, read_ms: performance.now() }, SETTINGS, 0.5);
+    for (const slice of slices) await receive(rig.redis, 0, { ...slice, read_ms: performance.now() }, SETTINGS);
+    const ages_ms = (await rig.claim('h1', 10)).map(({ granted_age_ms }) => granted_age_ms);
+    assert.deepEqual(ages_ms, [30, 30]);
+  });
+
+  test('and of two it is known how far the one is ahead of the other', async () => {
+    await granted();
+    const { slices } = await readSlices(rig.redis, 0);
+    rig.pass(30);
+    for (const { destination, messages, source_ms } of slices) {
+      const { keep_ms, tray_keep_ms } = SETTINGS;
+      const args = { source: 0, source_ms, unsure_ms: 1, ahead_ms: 0.5, keep_ms, tray_keep_ms, messages };
+      await outboxReceive.call(rig.redis, { meta: keys.partition(destination) }, args);
+    }
     const ages_ms = (await rig.claim('h1', 10)).map(({ granted_age_ms }) => granted_age_ms);
     assert.deepEqual(ages_ms, [29.5, 29.5]);
   });
