@@ -12,7 +12,7 @@ import { keys } from '../../src/store/keys.ts';
 import { type Claimed, preparePartitions, turn } from '../../src/store/partition.ts';
 import { partitionClaim, partitionTick } from '../../src/store/scripts.gen.ts';
 import { startRedis, until } from '../helpers/redis.ts';
-import { ACCOUNT, SETTINGS, tasksOf } from '../helpers/rig.ts';
+import { ACCOUNT, DUE_AHEAD_MS, SETTINGS, tasksOf } from '../helpers/rig.ts';
 
 const ORIGIN = 'o1';
 const { redis, path } = await startRedis();
@@ -239,7 +239,7 @@ test('work that comes due is claimed in the round trip that finds it', async (t)
   const from = held.called.length;
   const due_ms = Date.now() + 300;
   await create(1, due_ms);
-  pump.bell(String(due_ms));
+  pump.bell(String(due_ms - DUE_AHEAD_MS));
   await until(() => host.started.length === 1, 5_000, 'the task to start');
   const claims = held.called.slice(from).filter((scripts) => scripts.includes(partitionClaim.sha));
   assert.deepEqual(claims, [[partitionTick.sha, partitionClaim.sha]]);
