@@ -203,14 +203,13 @@ local function visit_flow(cls, account, origin, chunk, peers)
     if not text then break end
     visits = visits + 1
     local entry = entry_read(text)
-    depth[cls] = depth[cls] - (entry.to - entry.from + 1)
-    local b = batch_load(entry.core)
     local suspect = entry.recoveries >= recoveries_max - 1
     if suspect and suspected then
-      depth[cls] = depth[cls] + entry.to - entry.from + 1
       ring_put(ring, text)
       break
     end
+    depth[cls] = depth[cls] - (entry.to - entry.from + 1)
+    local b = batch_load(entry.core)
     if b and batch_live(b) and not round_entry_stale(b, entry) then
       suspected = suspect or suspected
       local left_from

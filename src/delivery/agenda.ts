@@ -49,7 +49,7 @@ export class Agenda {
     this.#due_ms = Number.POSITIVE_INFINITY;
   }
 
-  /** Whether a look is due, and whether work is. */
+  /** Whether a look is due, whether work is, and whether limiters are to be asked. */
   at(now_ms: number): { tick: boolean; due: boolean; grant: boolean } {
     const tick = now_ms >= this.#tick_ms;
     return { tick, due: tick && now_ms >= this.#due_ms, grant: now_ms >= this.#grant_ms };

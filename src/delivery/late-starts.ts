@@ -7,11 +7,6 @@ import { GRANT_AHEAD_MS, type Late } from '../store/partition.ts';
 
 /** A start that is later than this is told to its limiter; less is what a timer, and not knowing another clock to the ms, make of any. */
 const LATE_MS = 3;
-/** What its limiter is to be told of a start so long after it was granted; null where that is in time. */
-export function lateStart({ lane, granted_ms, cost }: FlightLimit, age_ms: number): Late | null {
-  return age_ms > LATE_MS ? { lane, granted_ms, late_ms: Math.ceil(age_ms), units: cost } : null;
-}
-
 /** So much nearer than it was granted a start may come to a late one. */
 const NEARER_MS = 15;
 /** Whether it was heard is not waited for longer than this: messages may be held up, and the limiter with them. */
@@ -29,6 +24,11 @@ interface LateStart {
   sent_ms: number;
   /** What was granted for later than this was granted by a limiter that knew of it; by the limiter's clock. */
   until_ms: number;
+}
+
+/** What its limiter is to be told of a start so long after it was granted; null where that is in time. */
+export function lateStart({ lane, granted_ms, cost }: FlightLimit, age_ms: number): Late | null {
+  return age_ms > LATE_MS ? { lane, granted_ms, late_ms: Math.ceil(age_ms), units: cost } : null;
 }
 
 export class LateStarts {

@@ -223,8 +223,10 @@ test('a request that may not be written any more is not, and its connection goes
   const { origin, held, connections, arrived } = await holding(t);
   const outbound = outboundFor(t, { connections_per_origin_max: 1 });
   const outcomes: string[] = [];
+  const written: string[] = [];
   const call = (name: string, sent: () => boolean): void => {
-    outbound.call({ ...callTo(`${origin}/${name}`), sent }, ({ error }) => outcomes.push(`${name} ${error?.code ?? 'ok'}`));
+    const task = { ...callTo(`${origin}/${name}`), sent, written: () => written.push(name) };
+    outbound.call(task, ({ error }) => outcomes.push(`${name} ${error?.code ?? 'ok'}`));
   };
   call('first', () => false);
   call('second', () => true);
@@ -239,6 +241,7 @@ test('a request that may not be written any more is not, and its connection goes
     held.map(({ req }) => req.url),
     ['/second', '/fourth'],
   );
+  assert.deepEqual(written, ['second', 'fourth']);
   held[1]?.end();
 });
 
