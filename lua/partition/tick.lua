@@ -16,7 +16,7 @@
 -- @arg   recoveries_max int a task whose holders died this often fails
 -- @arg   pressure   int     1 where memory is short: the oldest finished batches go before their time
 -- @arg   now_ms     now     this shard's clock
--- @reply [number, number, number, number, number, number, number, number, number, number, number]   this shard's time; next time something is due here, 0 unknown; 1 where more is due now; promoted; expired batches; recovered; deleted batches; 1 where work is ready; those of the deleted whose time had not come; origins with parked work; bits: 1 messages wait, 2 lanes should be asked, 4 a limiter has something to grant, 8 there is no work at all, now or later
+-- @reply [number, number, number, number, number, number, number, number, number, number, number]   this shard's time; next time something is due here, 0 unknown; 1 where more is due now; promoted; expired batches; recovered; deleted batches; 1 where work is ready; those of the deleted whose time had not come; origins with parked work; bits: 1 messages wait, 2 lanes should be asked, 4 a limiter has something to grant, 8 there is no work at all, now or later, 16 the caller has work in flight
 -- @cost  O(200) due references, 50 batches, under pressure 100 more, 200 recovered ranges, 500 segments deleted
 -- @include lib/limited
 -- @include lib/granted
@@ -299,7 +299,7 @@ no_later(not_yet_ms)
 no_later(score_at(deadlines, #ended))
 no_later(score_at(root .. 'granted', #returned))
 no_later(delays_first())
-local flags = (away_ms <= now_ms and 2 or 0) + (lanes_ms <= now_ms and 4 or 0)
+local flags = (away_ms <= now_ms and 2 or 0) + (lanes_ms <= now_ms and 4 or 0) + (mine > 0 and 16 or 0)
 if away_ms > now_ms and away_ms < math.huge and (next_ms == 0 or away_ms < next_ms) then next_ms = away_ms end
 if early > 0 or (early_rank or 0) > 0 then
   next_ms = math.min(next_ms > 0 and next_ms or math.huge, now_ms + EARLY_PAUSE_MS)

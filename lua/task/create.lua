@@ -19,6 +19,7 @@
 -- @cost  O(bytes of records + runs); both are bounded by the caller
 -- @include lib/append
 -- @include lib/idem
+-- @include lib/free
 
 if idem_taken() then return { '', 0, now_ms } end
 local before = operation_before(op, now_ms)
@@ -42,8 +43,12 @@ append_pages(b, parts, 2, pages, place)
 b.q = b.q + bytes
 b.n = first + total
 local runs = tonumber(parts[2 + pages])
-append_runs(b, parts, 3 + pages, runs, first, now_ms)
-local lanes = lanes_read(b, parts, 3 + pages + runs * 6, first)
+local at = 3 + pages
+if not (total == 1 and parts[at + 5] == '' and tonumber(parts[at + 4]) <= now_ms
+  and free_plan(b, segment_last(b), first, parts[2], parts[at + 2], tonumber(parts[at + 3]), math.max(now_ms, tonumber(parts[at + 4])))) then
+  append_runs(b, parts, at, runs, first, now_ms)
+end
+local lanes = lanes_read(b, parts, at + runs * 6, first)
 
 if b.opened then
   call('HSET', b.key, 'a', account, 't', now_ms)
@@ -59,5 +64,6 @@ queue_write()
 lanes_write(b, lanes)
 outbox_write()
 ring_bell()
+free_write(now_ms)
 idem_write({ b.core, first, now_ms })
 return { b.core, first, now_ms }

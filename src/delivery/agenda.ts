@@ -1,6 +1,9 @@
 // When a pump has something to do of itself, by this process's clock.
+import { backoff_ms } from '../base/backoff.ts';
 import { monotonicMs } from '../base/clock.ts';
 import type { PartitionClock } from './partition-clock.ts';
+
+const BACKOFF = { min_ms: 20, max_ms: 1_000 };
 
 export class Agenda {
   readonly #clock: PartitionClock;
@@ -10,6 +13,9 @@ export class Agenda {
   #due_ms = Number.POSITIVE_INFINITY;
   /** When a limiter of the partition has something to do. */
   #grant_ms = Number.POSITIVE_INFINITY;
+  /** Turns in a row that failed. */
+  #failures = 0;
+  #pause_until_ms = 0;
 
   /** `clock` is the partition's. */
   constructor(clock: PartitionClock) {
@@ -19,6 +25,36 @@ export class Agenda {
   /** The earliest of what an owner, or who only settles, does. */
   next_ms(owned: boolean): number {
     return owned ? Math.min(this.#tick_ms, this.#grant_ms) : this.#tick_ms;
+  }
+
+  get failing(): boolean {
+    return this.#failures > 0;
+  }
+
+  /** Nothing is done before this time; Infinity: nor ever again. */
+  get pause_until_ms(): number {
+    return this.#pause_until_ms;
+  }
+
+  /** A turn failed: the next one comes after a pause. */
+  failed(): void {
+    this.#failures += 1;
+    this.#pause_until_ms = monotonicMs() + backoff_ms(this.#failures, BACKOFF, Math.random);
+    this.look(this.#pause_until_ms);
+  }
+
+  answered(): void {
+    this.#failures = 0;
+  }
+
+  close(): void {
+    this.#pause_until_ms = Number.POSITIVE_INFINITY;
+  }
+
+  /** Now, and limiters too. */
+  everything(): void {
+    this.look();
+    this.askLimiters();
   }
 
   /** A look no later than this; now, where nothing is said. */

@@ -42,8 +42,11 @@ export class InFlight {
     else this.#flights.set(name, left);
   }
 
-  /** Of what Redis has in flight here, as `read` tells, what nobody runs: seen twice it is sure, and counts as in flight from then on. */
-  async audit(read: () => Promise<readonly Flown[]>): Promise<Flown[]> {
+  /**
+   * Of what Redis has in flight here, as `read` tells, what nobody runs: seen twice it is sure, counts as in flight from then on and is given
+   * to `found`, task by task. Returns how many names that were.
+   */
+  async audit(read: () => Promise<readonly Flown[]>, found: (flight: Flight, index: number) => void): Promise<number> {
     this.#doubtful = false;
     const active = await read().catch((error: unknown) => {
       this.#doubtful = true;
@@ -52,7 +55,10 @@ export class InFlight {
     const strangers = active.filter(({ flight }) => !this.#flights.has(flight.name));
     const sure = strangers.filter(({ flight }) => this.#strangers.has(flight.name));
     this.#strangers = new Set(strangers.map(({ flight }) => flight.name));
-    for (const { flight, from, to } of sure) this.add(flight.name, to - from + 1);
-    return sure;
+    for (const { flight, from, to } of sure) {
+      this.add(flight.name, to - from + 1);
+      for (let index = from; index <= to; index++) found(flight, index);
+    }
+    return sure.length;
   }
 }

@@ -91,6 +91,12 @@ export class Origins {
     return rooms.sort((a, b) => a[1] - b[1]).slice(0, ROOMS_MAX);
   }
 
+  /** Whether it has room for one more. */
+  hasRoom(name: string): boolean {
+    const origin = this.#origins.get(name);
+    return origin === undefined || this.#roomLeft(origin) > 0;
+  }
+
   #roomLeft(origin: Origin): number {
     if (origin.probe_ms === null) return this.#placesOf(origin) - origin.in_flight;
     return origin.in_flight === 0 && this.#clock() >= origin.probe_ms ? 1 : 0;

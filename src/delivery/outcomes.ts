@@ -3,13 +3,20 @@
 // for it, so it is told soon.
 import { monotonicMs } from '../base/clock.ts';
 import { SETTLE_DELAY_MS, SETTLE_DELAY_MS_MAX, SETTLE_FLUSH, SETTLE_MAX } from '../base/limits.ts';
-import type { Settlement } from '../store/partition.ts';
+import type { Late, Settlement } from '../store/partition.ts';
+
+/** Node's timers come up to so much too early. */
+const TIMER_EARLY_MS = 1;
+/** Late starts that wait to be told; beyond, limiters are not told of them. */
+const LATES_MAX = 10_000;
 
 export class Outcomes {
   readonly #under_way: () => number;
   #waiting: Settlement[] = [];
   #first_ms = 0;
   #urgent = false;
+  #lates: Late[] = [];
+  #lates_ms = Number.POSITIVE_INFINITY;
 
   /** `under_way` tells how many tasks of the partition are in flight, those among them whose outcomes wait here. */
   constructor(under_way: () => number) {
@@ -37,12 +44,42 @@ export class Outcomes {
     return urgent || this.#waiting.length === 1 || this.#waiting.length === this.#under_way();
   }
 
-  /** When they are to be told; Infinity where there are none. */
+  /** A start came later than its limiter let it; says whether the time at which that is to be told has changed. */
+  late(late: Late): boolean {
+    if (this.#lates.length >= LATES_MAX) return false;
+    this.#lates.push(late);
+    if (this.#lates.length > 1) return false;
+    this.#lates_ms = monotonicMs() + SETTLE_DELAY_MS;
+    return true;
+  }
+
+  takeLates(): Late[] {
+    this.#lates_ms = Number.POSITIVE_INFINITY;
+    return this.#lates.splice(0);
+  }
+
+  putBackLates(lates: readonly Late[]): void {
+    if (lates.length === 0) return;
+    this.#lates = [...lates, ...this.#lates];
+    this.#lates_ms = monotonicMs() + SETTLE_DELAY_MS;
+  }
+
+  /** When something is to be told; Infinity where there is nothing. */
+  get wake_ms(): number {
+    return Math.min(this.due_ms, this.#lates_ms);
+  }
+
+  /** When the outcomes are to be told; Infinity where there are none. */
   get due_ms(): number {
     if (this.#waiting.length === 0) return Number.POSITIVE_INFINITY;
     if (this.full) return this.#first_ms;
     const alone = this.#urgent || this.#waiting.length >= this.#under_way();
     return this.#first_ms + (alone ? SETTLE_DELAY_MS : SETTLE_DELAY_MS_MAX);
+  }
+
+  /** What is to be told by now. */
+  takeDue(now_ms: number): Settlement[] {
+    return now_ms + TIMER_EARLY_MS >= this.due_ms ? this.take() : [];
   }
 
   take(): Settlement[] {

@@ -46,9 +46,10 @@ export class PartitionClock {
     return silent_ms === Number.POSITIVE_INFINITY ? silent_ms : this.#most_ms + silent_ms * DRIFT;
   }
 
-  /** What it is by now, as messages from the partition tell it. */
-  told(): { read_ms: number; source_ms: number; unsure_ms: number } {
-    return { read_ms: this.#monotonic(), source_ms: this.now_ms(), unsure_ms: this.unsure_ms };
+  /** Messages from the partition with what it is by now, as they tell it. */
+  dated<T>(messages: readonly T[]): (T & { read_ms: number; source_ms: number; unsure_ms: number })[] {
+    const dated = { read_ms: this.#monotonic(), source_ms: this.now_ms(), unsure_ms: this.unsure_ms };
+    return messages.map((message) => ({ ...message, ...dated }));
   }
 
   /** When, by this process's clock, it is that late at the latest. */

@@ -14,6 +14,10 @@ export interface PumpHost {
   reserveNotes(wanted: number): number;
   releaseNotes(notes: number): void;
   readonly has_notes: boolean;
+  /** Another task would find a place. */
+  readonly has_places: boolean;
+  /** Starts a task that came by itself. */
+  take(pump: Pump, task: Claimed, now_ms: number): void;
   /** A claim was answered or failed; until then few others may begin. */
   claimEnded(pump: Pump): void;
   /** A turn ended and left work to claim. */

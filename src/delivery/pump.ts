@@ -11,9 +11,8 @@
 // may keep it company), when something is due by the partition's clock, when the bell rings, and every few seconds in any case, which repairs a lost bell.
 // An error leaves everything as it was: outcomes stay buffered, and a claim is repeated under its number, since a lost
 // reply means that it may have happened.
-import { backoff_ms } from '../base/backoff.ts';
 import { monotonicMs } from '../base/clock.ts';
-import { CLAIM_MAX, SETTLE_DELAY_MS } from '../base/limits.ts';
+import { CLAIM_MAX } from '../base/limits.ts';
 import {
   answersOf,
   type ClaimReply,
@@ -28,6 +27,7 @@ import {
 } from '../store/partition.ts';
 import type { RedisClient } from '../store/script.ts';
 import { Agenda } from './agenda.ts';
+import { Calls } from './calls.ts';
 import { InFlight } from './in-flight.ts';
 import { Looks } from './looks.ts';
 import { Outcomes } from './outcomes.ts';
@@ -37,18 +37,12 @@ import { Unparking } from './unparking.ts';
 
 /** A partition that never starves has this many places in flight whatever the others do. */
 const PLACES_MIN = 16;
-const ACTIVE_MAX = 20_000;
-/** Late starts that wait to be told; beyond, limiters are not told of them. */
-const LATES_MAX = 10_000;
 /** Who has work in a partition says at least this often that he lives; see lua/partition/tick.lua. */
 const ALIVE_MS = 2_000;
 /** A claim that brought less leaves nothing behind that calls for help, such as the probe of a broken origin. */
 const HELP_MIN = 32;
 /** While the probe of a broken origin is under way elsewhere, it is asked for again after this. */
 const PROBE_WAIT_MS = 250;
-/** Node's timers come up to so much too early. */
-const TIMER_EARLY_MS = 1;
-const BACKOFF = { min_ms: 20, max_ms: 1_000 };
 
 export class Pump {
   readonly partition: number;
@@ -57,7 +51,6 @@ export class Pump {
   readonly #host: PumpHost;
   readonly #flying = new InFlight();
   readonly #outcomes = new Outcomes(() => this.#flying.count);
-  #lates: Late[] = [];
   /** An owner works on whatever the partition needs; a helper claims until nothing is left to claim. */
   #role: 'owner' | 'helper' | null = null;
   #ready = true;
@@ -65,13 +58,11 @@ export class Pump {
   #rung = false;
   /** Notifications wait for a place of theirs. */
   #notes_ready = false;
-  #call_no: number;
+  readonly #calls = new Calls();
   readonly #looks: Looks;
   readonly clock = new PartitionClock();
   readonly #agenda = new Agenda(this.clock);
   #answered_ms: number;
-  #failures = 0;
-  #pause_until_ms = 0;
   #running = false;
   #again = false;
   #timer: NodeJS.Timeout | undefined;
@@ -84,7 +75,6 @@ export class Pump {
     this.#settings = settings;
     this.#host = host;
     this.#looks = new Looks(settings.sweep_ms);
-    this.#call_no = 1;
     this.#answered_ms = monotonicMs();
   }
 
@@ -95,8 +85,7 @@ export class Pump {
     this.#looks.owned();
     this.#ready = true;
     this.#unparking.everything();
-    this.#agenda.look();
-    this.#agenda.askLimiters();
+    this.#agenda.everything();
     this.wake();
   }
 
@@ -112,6 +101,7 @@ export class Pump {
   /** Claims nothing more; what is in flight is still settled. */
   disown(): void {
     this.#role = null;
+    if (this.#calls.offered) this.wake();
   }
 
   get owned(): boolean {
@@ -122,9 +112,9 @@ export class Pump {
     return this.#role !== null;
   }
 
-  /** Whether nothing is in flight and nothing waits to be settled. */
+  /** Whether nothing is in flight, nothing waits to be settled and no offer to be taken back. */
   get empty(): boolean {
-    return this.#flying.count === 0 && this.#outcomes.size === 0 && !this.#running;
+    return this.#flying.count === 0 && this.#outcomes.size === 0 && !this.#running && (this.owned || !this.#calls.offered);
   }
 
   /** Resolves when nothing is in flight and every outcome was answered. */
@@ -137,7 +127,7 @@ export class Pump {
     // Whoever owns the partition now lets go of all that is parked there; here nobody waits for a turn any more.
     this.#host.origins.unparkedAll(this.partition);
     this.disown();
-    this.#pause_until_ms = Number.POSITIVE_INFINITY;
+    this.#agenda.close();
     clearTimeout(this.#timer);
   }
 
@@ -149,6 +139,11 @@ export class Pump {
     else this.#agenda.dueAt(Number(message));
     this.#agenda.look(this.#looks.heard_ms());
     this.wake();
+  }
+
+  /** A task of this partition was handed over, to this pump or to another one. */
+  handed(message: string): void {
+    if (this.#calls.heard(message, this.#settings.holder)) this.#takeHanded();
   }
 
   /** Others came or went: one who is gone may have left work here, though this partition was not his. */
@@ -168,13 +163,13 @@ export class Pump {
   look(): void {
     this.#found();
     this.#flying.doubt();
-    this.#agenda.look();
-    this.wake();
+    this.#calls.doubt();
+    this.glance();
   }
 
   /** Places have become free: goes on where work was left for want of them. */
   hungry(): boolean {
-    return this.claiming && !this.#running && monotonicMs() >= this.#pause_until_ms && this.#hasWork();
+    return this.claiming && !this.#running && monotonicMs() >= this.#agenda.pause_until_ms && this.#hasWork();
   }
 
   /** Whether it has so little in flight that it gets places whatever the others have. */
@@ -200,9 +195,7 @@ export class Pump {
 
   /** A request was written later than its limiter let it start; null where it was not. */
   late(late: Late | null): void {
-    if (late === null || this.#lates.length >= LATES_MAX) return;
-    this.#lates.push(late);
-    if (this.#lates.length === 1) this.#arm();
+    if (late !== null && this.#outcomes.late(late)) this.#arm();
   }
 
   /** Whether what the partition answered last was asked so long ago that others may have taken over. */
@@ -230,12 +223,9 @@ export class Pump {
   }
 
   /** Hands back what Redis thinks is in flight here and nobody runs; returns how many ranges. */
-  async audit(): Promise<number> {
-    const sure = await this.#flying.audit(() => readActive(this.#client, this.partition, this.#settings.holder, ACTIVE_MAX));
-    for (const { flight, from, to } of sure) {
-      for (let index = from; index <= to; index++) this.settle({ flight, index, verdict: 'b', delay_ms: 0, result: '' });
-    }
-    return sure.length;
+  audit(): Promise<number> {
+    const active = () => readActive(this.#client, this.partition, this.#settings.holder);
+    return this.#flying.audit(active, (flight, index) => this.settle({ flight, index, verdict: 'b', delay_ms: 0, result: '' }));
   }
 
   async #turns(): Promise<void> {
@@ -246,6 +236,7 @@ export class Pump {
       again = await this.#turn().catch((error: unknown) => this.#failed(error instanceof Error ? error : new Error(String(error))));
     } while (again || this.#again);
     this.#running = false;
+    this.#takeHanded();
     if (this.empty) {
       for (const done of this.#idle.splice(0)) done();
       if (this.#role === 'helper' && !this.#hasWork()) return this.#host.helped(this);
@@ -258,26 +249,26 @@ export class Pump {
   /** One round trip; true where the next one should follow at once. */
   async #turn(): Promise<boolean> {
     const began_ms = monotonicMs();
-    if (began_ms < this.#pause_until_ms) return false;
-    const settlements = began_ms + TIMER_EARLY_MS >= this.#outcomes.due_ms ? this.#outcomes.take() : [];
-    const at = this.#agenda.at(began_ms);
-    const { tick } = at;
-    const places = this.claiming && (at.due || this.#hasWork()) ? this.#host.reserve(this, CLAIM_MAX, PLACES_MIN - this.#flying.count) : 0;
-    const grant = this.owned && at.grant;
-    const lates = this.#lates.splice(0);
-    if (settlements.length === 0 && !tick && places === 0 && !grant && lates.length === 0) return false;
+    if (began_ms < this.#agenda.pause_until_ms) return false;
+    const settlements = this.#outcomes.takeDue(began_ms);
+    const { tick, due, grant: ask } = this.#agenda.at(began_ms);
+    const places = this.claiming && (due || this.#hasWork()) ? this.#host.reserve(this, CLAIM_MAX, PLACES_MIN - this.#flying.count) : 0;
+    const grant = this.owned && ask;
+    const lates = this.#outcomes.takeLates();
+    const nothing_left = settlements.length > 0 && !this.#hasWork() && this.#host.has_places;
+    const { retract, offer } = this.#calls.turn(places > 0, this.owned, this.#unparking.all, nothing_left);
+    if (settlements.length === 0 && !tick && places === 0 && !grant && lates.length === 0 && !retract) return false;
     this.#agenda.took({ tick, grant });
-    if (places > 0) {
-      this.#flying.doubt();
-      this.#rung = false;
-    }
     const notes = places > 0 ? this.#host.reserveNotes(places) : 0;
     const reply = await turn(this.#client, this.partition, this.#settings, {
       settlements,
       tick,
-      claim: places > 0 ? this.#claimRequest(places, notes) : null,
+      // A claim of no places brings what came of an offer that is taken back, and nothing else.
+      claim: places > 0 || retract ? this.#claimRequest(places, notes) : null,
       grant,
       lates,
+      retract,
+      offer,
     }).finally(() => {
       if (places > 0) this.#host.claimEnded(this);
     });
@@ -293,27 +284,23 @@ export class Pump {
     else this.#host.release(places);
     if (granted !== null) this.#granted(granted);
     else if (grant) this.#agenda.askLimiters();
-    if (told === null && lates.length > 0) this.#lates.unshift(...lates);
+    if (told === null) this.#outcomes.putBackLates(lates);
     const carried = granted !== null && granted.slices.length > 0;
-    if (carried) {
-      const dated = this.clock.told();
-      this.#host.carry(
-        this.partition,
-        granted.slices.map((slice) => ({ ...slice, ...dated })),
-      );
-    }
+    if (carried) this.#host.carry(this.partition, this.clock.dated(granted.slices));
     const messages = settled?.messages || ticked?.messages || claimed?.messages || told || (granted?.messages && !carried);
     if (messages) this.#host.relay(this.partition, told === null ? [] : lates);
     if (error !== null) return this.#failed(error);
-    this.#failures = 0;
+    this.#agenda.answered();
     // More to claim is asked for in turn with the other partitions: the host feeds those that are hungry.
     return this.#outcomes.full || ticked?.more === true || granted?.more === true;
   }
 
   #claimRequest(places: number, notes: number): ClaimRequest {
+    this.#flying.doubt();
+    this.#rung = false;
     const { origins } = this.#host;
-    const unpark = this.#unparking.ask(origins, this.partition);
-    return { call_no: this.#call_no, budget: places, room: origins.room(), unpark, rooms: origins.rooms(unpark), notes };
+    const unpark = places > 0 ? this.#unparking.ask(origins, this.partition) : [];
+    return { call_no: this.#calls.number, budget: places, room: origins.room(), unpark, rooms: origins.rooms(unpark), notes };
   }
 
   #settled(settlements: readonly Settlement[], reply: SettleReply): void {
@@ -340,7 +327,8 @@ export class Pump {
     const due_ms = reply.more ? 0 : monotonicMs() + Math.min(Math.max(wait_ms, 0), sweep_ms);
     this.#agenda.look(due_ms);
     this.#agenda.dueAt(reply.next_ms);
-    if (reply.ready) this.#ready = true;
+    // Handed over, and not heard: the claim of that number brings it.
+    if (reply.ready || (reply.mine && this.#flying.count === 0 && this.#calls.offered)) this.#ready = true;
     if (reply.lanes && !granting) this.#agenda.askLimiters();
     if (reply.away) this.#host.sweep(this.partition);
     // Parked behind our back: by another owner who has left, or by a claim of ours that ran after it was given up.
@@ -359,7 +347,7 @@ export class Pump {
   }
 
   #claimed(reply: ClaimReply, places: number): void {
-    this.#call_no += 1;
+    this.#calls.answered();
     this.#unparking.answered(this.#host.origins, this.partition, reply.parked);
     this.#agenda.dueAt(reply.first_due_ms);
     const { tasks } = reply;
@@ -373,26 +361,38 @@ export class Pump {
     if (this.owned && tasks.length >= HELP_MIN && (reply.more || reply.parked.length > 0)) this.#host.overflows(this);
   }
 
+  /** Starts a task that was handed over. While a claim is under way its answer may bring it, too. */
+  #takeHanded(): void {
+    if (this.#running || !this.#calls.handed) return;
+    // One that is not taken was brought by a claim, or nobody may know of it.
+    this.#flying.doubt();
+    const pushed = this.#calls.taken();
+    if (pushed === null) return;
+    this.#answered_ms = Math.min(monotonicMs(), Math.max(this.#answered_ms, this.clock.earliest_ms(pushed.now_ms)));
+    this.#flying.add(pushed.task.flight.name);
+    this.#agenda.look(monotonicMs() + ALIVE_MS);
+    this.#host.take(this, pushed.task, pushed.now_ms);
+  }
+
   /** No turn follows at once. */
   #failed(error: Error): false {
-    this.#failures += 1;
+    this.#calls.doubt();
     this.#unparking.lost();
     this.#flying.doubt();
-    this.#pause_until_ms = monotonicMs() + backoff_ms(this.#failures, BACKOFF, Math.random);
-    this.#agenda.look(this.#pause_until_ms);
+    this.#agenda.failed();
     this.#host.failed(this.partition, error);
     return false;
   }
 
   /** Sets the timer to the earliest time at which a turn has something to do. */
   #arm(): void {
-    if (this.#running || this.#pause_until_ms === Number.POSITIVE_INFINITY) return;
-    let at_ms = Math.min(this.#agenda.next_ms(this.owned), this.#outcomes.due_ms);
-    if (this.#lates.length > 0) at_ms = Math.min(at_ms, monotonicMs() + SETTLE_DELAY_MS);
-    if (this.claiming && this.#failures > 0 && this.#hasWork()) at_ms = Math.min(at_ms, this.#pause_until_ms);
+    const { failing, pause_until_ms } = this.#agenda;
+    if (this.#running || pause_until_ms === Number.POSITIVE_INFINITY) return;
+    let at_ms = Math.min(this.#agenda.next_ms(this.owned), this.#outcomes.wake_ms);
+    if (this.claiming && failing && this.#hasWork()) at_ms = Math.min(at_ms, pause_until_ms);
     const probe_ms = this.claiming ? this.#host.origins.nextProbeMs(this.partition) : null;
     if (probe_ms !== null) at_ms = Math.min(at_ms, Math.max(probe_ms, monotonicMs() + PROBE_WAIT_MS));
-    at_ms = Math.max(at_ms, this.#pause_until_ms);
+    at_ms = Math.max(at_ms, pause_until_ms);
     if (!this.claiming && this.empty) return;
     clearTimeout(this.#timer);
     if (at_ms < Number.POSITIVE_INFINITY) this.#timer = setTimeout(() => this.wake(), Math.max(0, at_ms - monotonicMs()));

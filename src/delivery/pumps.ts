@@ -41,7 +41,7 @@ export class Pumps {
     for (const [partition, pump] of this.#pumps) {
       if (wanted.has(partition) || !pump.owned) continue;
       pump.disown();
-      this.#hints.unsubscribe(keys.bell(partition));
+      for (const channel of [keys.bell(partition), keys.handed(partition)]) this.#hints.unsubscribe(channel);
       void pump.drained().then(() => this.#forget(pump));
     }
   }
@@ -50,12 +50,15 @@ export class Pumps {
     const pump = this.#get(partition);
     if (pump.owned) return pump.glance();
     this.#hints.subscribe(keys.bell(partition), (message) => pump.bell(message));
+    this.#hints.subscribe(keys.handed(partition), (message) => pump.handed(message));
     pump.own();
   }
 
   /** Hints of this channel may have been lost. */
   heardAgain(channel: string): void {
-    for (const pump of this.#pumps.values()) if (pump.owned && keys.bell(pump.partition) === channel) pump.look();
+    for (const pump of this.#pumps.values()) {
+      if (pump.owned && [keys.bell(pump.partition), keys.handed(pump.partition)].includes(channel)) pump.look();
+    }
   }
 
   /** It was fed: its turn comes after all others'. */

@@ -102,7 +102,6 @@ export class CallbackShard implements Service, PumpHost {
     if (!this.#draining && this.#taken < CLAIM_MAX) this.#pumps.help(partition);
   }
 
-  /** Another thread that helped in a partition does so no more. */
   left(partition: number): void {
     this.#pumps.left(partition);
   }
@@ -200,6 +199,16 @@ export class CallbackShard implements Service, PumpHost {
         if (this.#canFeed(pump) && pump.hungry()) pump.wake();
       }
     });
+  }
+
+  get has_places(): boolean {
+    return this.#places > CLAIM_MAX && !this.#draining;
+  }
+
+  take(pump: Pump, task: Claimed, now_ms: number): void {
+    if (!this.origins.hasRoom(task.flight.origin)) return pump.settle(handedBack(task, 0));
+    this.#places -= 1;
+    this.run(pump, [task], now_ms);
   }
 
   run(pump: Pump, tasks: readonly Claimed[], now_ms: number): void {

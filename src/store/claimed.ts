@@ -51,6 +51,7 @@ export interface Claimed extends StoredTask {
   of: NotesParent | null;
 }
 
+const ACTIVE_MAX = 20_000;
 /** Nothing is claimed so long before its time; see lua/lib/delayed.lua. */
 const AHEAD_MS_MAX = 100;
 
@@ -114,6 +115,29 @@ export function readClaimed(reply: unknown): ClaimReply {
   return { now_ms, more: more === 1, more_notes: more === 2, first_due_ms, parked: names, tasks, messages: messages === 1 };
 }
 
+/** A task that was handed over: the answer to a claim that was not sent. */
+export interface Pushed {
+  holder: string;
+  call_no: number;
+  now_ms: number;
+  task: Claimed;
+}
+
+/** What lua/lib/free.lua publishes. Throws where it is something else. */
+export function readPushed(message: string): Pushed {
+  const line_end = message.indexOf('\n');
+  const [holder = '', call_no, now_ms, due_ms, account_id = '', index, base, name = ''] = message.slice(0, line_end).split(' ', 8);
+  const [stored] = decodePage(Buffer.from(message.slice(line_end + 1), 'latin1'));
+  if (stored === undefined) throw new Error('no task was handed over');
+  const flight = flightOf(name, Number(base));
+  const task: Claimed = {
+    ...stored,
+    ...{ flight, index: Number(index), single: true, account_id, attempt: 1, recoveries: 0 },
+    ...{ due_ms: Number(due_ms), granted_age_ms: 0, of: null },
+  };
+  return { holder, call_no: Number(call_no), now_ms: Number(now_ms), task };
+}
+
 /** A flight from its name in Redis. */
 function flightOf(name: string, base: number): Flight {
   const core = name.slice(0, name.indexOf(','));
@@ -159,14 +183,13 @@ function parentOf(run: RunReply, notes_core: string, parents: Map<string, NotesP
   return parent;
 }
 
-/** What Redis has in flight for this holder, at most `max` names, each with the tasks it stands for. */
+/** What Redis has in flight for this holder, at most 20,000 names, each with the tasks it stands for. */
 export async function readActive(
   client: RedisClient,
   partition: number,
   holder: string,
-  max: number,
 ): Promise<{ flight: Flight; from: number; to: number }[]> {
-  const names = await client.zrange(keys.active(partition, holder), 0, String(max - 1));
+  const names = await client.zrange(keys.active(partition, holder), 0, String(ACTIVE_MAX - 1));
   return names.map((name) => {
     const [, from, to] = name.split(',', 3);
     return { flight: flightOf(name, 0), from: Number(from), to: Number(to) };

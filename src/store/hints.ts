@@ -173,7 +173,8 @@ export function openHints(client: RedisClient, spec: ConnectionSpec, owner: Clie
         ? openOnly(spec, { role, log: owner.log })
         : createNode(spec, node, role, { ...SUBSCRIBER, enableReadyCheck: false });
     const link: Link = { redis, names: new Set(), pending: 0 };
-    redis.on('smessage', (name: string, message: string) => deliver(name, message));
+    // One byte a character: what a bell carries may be anything.
+    redis.on('smessageBuffer', (name: Buffer, message: Buffer) => deliver(name.toString('latin1'), message.toString('latin1')));
     redis.on('ready', () => sendAll(link));
     redis.on('close', () => {
       lose(link);

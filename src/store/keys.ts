@@ -23,7 +23,7 @@ export function partitionOfRoot(text: string): number | null {
 
 /** Keys of a partition. `core`: a batch id without its prefix. */
 export const keys = {
-  /** hash: `last` and `thaw` times of the last tick that had work, and of the last after a gap (ms); `ready:<class>` tasks queued; `early` rank in `deadlines` from which the next tick under memory pressure looks; `suspect` when the last task at its last chance is due; `seq` last sequence of its messages; `w` is only written (durability.ts). Never deleted: the declared key of every script. */
+  /** hash: `last` and `thaw` times of the last tick that had work, and of the last after a gap (ms); `ready:<class>` tasks queued; `early` rank in `deadlines` from which the next tick under memory pressure looks; `suspect` when the last task at its last chance is due; `free` who takes the next task (lua/lib/free.lua); `seq` last sequence of its messages; `w` is only written (durability.ts). Never deleted: the declared key of every script. */
   partition: (p: number): string => `${root(p)}m`,
   /** hash: a batch; fields in lua/lib/batch.lua. */
   batch: (p: number, core: string): string => `${root(p)}b:${core}`,
@@ -84,6 +84,8 @@ export const keys = {
   flow: (p: number, flow: string): string => `${root(p)}f:${flow}`,
   /** sharded channel: "work arrived"; a hint. */
   bell: (p: number): string => `${root(p)}bell`,
+  /** channel: a task for who is free (lua/lib/free.lua). */
+  handed: (p: number): string => `${root(p)}handed`,
   /** zset: schedules with a tick to decide, by when that is to be done (ms). */
   schedules: (p: number): string => `${root(p)}schedules`,
   /** hash: a schedule; fields in lua/lib/schedule.lua. */

@@ -77,6 +77,10 @@ export interface TurnRequest {
   grant?: boolean;
   /** Starts that their limiters are to count anew, since they were late. */
   lates?: readonly Late[];
+  /** The number of the next claim, where the holder is free for what that would bring; see lua/lib/free.lua. */
+  offer?: number | null;
+  /** An offer holds no more, as of before the claim. */
+  retract?: boolean;
 }
 
 export interface TickReply {
@@ -101,6 +105,8 @@ export interface TickReply {
   lanes: boolean;
   /** There is no work, neither now nor at a time that is known. Batches that ended may lie there. */
   empty: boolean;
+  /** The caller has work in flight. */
+  mine: boolean;
 }
 
 /** `left` are settlements that were not counted though their task is still in flight; they are to be sent again. */
@@ -194,6 +200,7 @@ async function tryTurn(client: RedisClient, partition: number, settings: TurnSet
   const pipeline = client.pipeline();
   const { holder, keep_ms, tray_keep_ms } = settings;
   const groups = groupByFlight(request.settlements);
+  if (request.retract === true) pipeline.hdel(meta, 'free');
   if (groups.length > 0) {
     partitionSettle.queue(pipeline, { meta }, { holder, keep_ms, tray_keep_ms, parts: groups.flatMap(groupParts) });
   }
@@ -212,8 +219,9 @@ async function tryTurn(client: RedisClient, partition: number, settings: TurnSet
     partitionGrant.queue(pipeline, { meta }, { lanes_max: LANES_MAX, tasks_max: GRANTS_MAX, ahead_us: GRANT_AHEAD_MS * 1_000 });
   const lates = lateParts(request.lates ?? []);
   if (lates.length > 0) partitionLate.queue(pipeline, { meta }, { lates });
+  if (typeof request.offer === 'number') pipeline.hset(meta, 'free', `${holder} ${request.offer} ${settings.grace_ms}`);
   const replies = await execPipeline(client, pipeline);
-  let at = 0;
+  let at = request.retract === true ? 1 : 0;
   const next = <T>(asked: boolean, read: (reply: unknown) => T): T | Error | null => {
     if (!asked) return null;
     const [error, reply] = replies[at++] ?? [new Error('no reply'), null];
@@ -329,6 +337,7 @@ function readTick(reply: unknown): TickReply {
     away: (flags & 2) !== 0,
     lanes: (flags & 4) !== 0,
     empty: (flags & 8) !== 0,
+    mine: (flags & 16) !== 0,
   };
 }
 

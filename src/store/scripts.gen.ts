@@ -10322,7 +10322,7 @@ local function replay()
   end
   return true
 end
-if replay() then return { now_ms, 1, 0, {}, runs, 0 } end
+if replay() then return { now_ms, 1, 0, { '*' }, runs, 0 } end
 local rooms = {}
 local rooms_at = unpark_all(limits, 1)
 for i = 1, tonumber(limits[rooms_at]) do rooms[limits[rooms_at + i * 2 - 1]] = tonumber(limits[rooms_at + i * 2]) end
@@ -10554,7 +10554,7 @@ if #runs > 0 then
   end
 end
 return { now_ms, (left <= 0 or visits >= VISITS_MAX or expanded or #granted == 2 * GRANTED_MAX) and 1 or notes_ready, delays_first() or 0, parked, runs, outbox_write() }`,
-  map: [[1,"lua/partition/claim.lua",1],[2,"lua/partition/claim.lua",9],[3,"lua/partition/claim.lua",17],[4,"lua/partition/claim.lua",16],[5,"lua/partition/claim.lua",15],[6,"lua/partition/claim.lua",14],[7,"lua/partition/claim.lua",13],[8,"lua/partition/claim.lua",12],[9,"lua/partition/claim.lua",11],[10,"lua/partition/claim.lua",10],[11,"lua/partition/claim.lua",18],[12,"lua/lib/root.lua",2],[14,"lua/lib/root.lua",8],[15,"lua/lib/batch.lua",12],[16,"lua/lib/batch.lua",14],[37,"lua/lib/batch.lua",43],[38,"lua/lib/batch.lua",49],[39,"lua/lib/batch.lua",51],[40,"lua/lib/batch.lua",53],[41,"lua/lib/batch.lua",62],[53,"lua/lib/batch.lua",75],[54,"lua/lib/batch.lua",109],[57,"lua/lib/batch.lua",129],[65,"lua/lib/batch.lua",138],[83,"lua/lib/ring.lua",4],[84,"lua/lib/ring.lua",6],[92,"lua/lib/ring.lua",16],[98,"lua/lib/ring.lua",23],[99,"lua/lib/ring.lua",25],[100,"lua/lib/ring.lua",28],[107,"lua/lib/ring.lua",37],[111,"lua/lib/ring.lua",43],[119,"lua/lib/ring.lua",52],[125,"lua/lib/ready.lua",9],[126,"lua/lib/ready.lua",11],[127,"lua/lib/ready.lua",14],[141,"lua/lib/ready.lua",29],[146,"lua/lib/ready.lua",35],[158,"lua/lib/ready.lua",48],[161,"lua/lib/ready.lua",52],[167,"lua/lib/ready.lua",63],[170,"lua/lib/ready.lua",67],[177,"lua/lib/ready.lua",76],[178,"lua/lib/delayed.lua",4],[180,"lua/lib/delayed.lua",7],[181,"lua/lib/delayed.lua",9],[185,"lua/lib/delayed.lua",15],[188,"lua/lib/delayed.lua",19],[196,"lua/lib/delayed.lua",29],[203,"lua/lib/outbox.lua",15],[207,"lua/lib/outbox.lua",20],[208,"lua/lib/outbox.lua",22],[209,"lua/lib/outbox.lua",24],[210,"lua/lib/outbox.lua",27],[211,"lua/lib/outbox.lua",29],[215,"lua/lib/outbox.lua",35],[227,"lua/lib/outbox.lua",49],[231,"lua/lib/outbox.lua",54],[241,"lua/lib/outbox.lua",66],[245,"lua/lib/outbox.lua",72],[249,"lua/lib/outbox.lua",88],[278,"lua/lib/limited.lua",16],[279,"lua/lib/limited.lua",18],[286,"lua/lib/limited.lua",27],[290,"lua/lib/limited.lua",33],[301,"lua/lib/limited.lua",46],[305,"lua/lib/limited.lua",52],[313,"lua/lib/limited.lua",62],[318,"lua/lib/limited.lua",76],[322,"lua/lib/limited.lua",82],[334,"lua/lib/granted.lua",3],[335,"lua/lib/granted.lua",5],[339,"lua/lib/granted.lua",10],[340,"lua/lib/granted.lua",12],[344,"lua/lib/parked.lua",5],[346,"lua/lib/parked.lua",8],[352,"lua/lib/parked.lua",16],[364,"lua/lib/parked.lua",30],[377,"lua/lib/parked.lua",45],[385,"lua/lib/parked.lua",56],[404,"lua/lib/results.lua",3],[413,"lua/lib/results.lua",15],[414,"lua/lib/round.lua",24],[415,"lua/lib/round.lua",27],[416,"lua/lib/round.lua",30],[434,"lua/lib/round.lua",50],[441,"lua/lib/round.lua",59],[445,"lua/lib/round.lua",65],[449,"lua/lib/round.lua",70],[464,"lua/partition/claim.lua",26],[465,"lua/partition/claim.lua",29],[466,"lua/partition/claim.lua",31],[467,"lua/partition/claim.lua",33],[472,"lua/partition/claim.lua",39],[473,"lua/partition/claim.lua",42],[480,"lua/partition/claim.lua",51],[486,"lua/partition/claim.lua",58],[490,"lua/partition/claim.lua",63],[506,"lua/partition/claim.lua",80],[507,"lua/partition/claim.lua",82],[511,"lua/partition/claim.lua",88],[524,"lua/partition/claim.lua",104],[529,"lua/partition/claim.lua",111],[532,"lua/partition/claim.lua",115],[550,"lua/partition/claim.lua",136],[576,"lua/partition/claim.lua",164],[599,"lua/partition/claim.lua",189],[603,"lua/partition/claim.lua",195],[604,"lua/partition/claim.lua",197],[638,"lua/partition/claim.lua",233],[654,"lua/partition/claim.lua",250],[668,"lua/partition/claim.lua",266],[669,"lua/partition/claim.lua",269],[672,"lua/partition/claim.lua",273],[692,"lua/partition/claim.lua",294],[707,"lua/partition/claim.lua",310],[712,"lua/partition/claim.lua",316],[714,"lua/partition/claim.lua",319],[732,"lua/partition/claim.lua",338],[733,"lua/partition/claim.lua",341]],
+  map: [[1,"lua/partition/claim.lua",1],[2,"lua/partition/claim.lua",9],[3,"lua/partition/claim.lua",17],[4,"lua/partition/claim.lua",16],[5,"lua/partition/claim.lua",15],[6,"lua/partition/claim.lua",14],[7,"lua/partition/claim.lua",13],[8,"lua/partition/claim.lua",12],[9,"lua/partition/claim.lua",11],[10,"lua/partition/claim.lua",10],[11,"lua/partition/claim.lua",18],[12,"lua/lib/root.lua",2],[14,"lua/lib/root.lua",8],[15,"lua/lib/batch.lua",12],[16,"lua/lib/batch.lua",14],[37,"lua/lib/batch.lua",43],[38,"lua/lib/batch.lua",49],[39,"lua/lib/batch.lua",51],[40,"lua/lib/batch.lua",53],[41,"lua/lib/batch.lua",62],[53,"lua/lib/batch.lua",75],[54,"lua/lib/batch.lua",109],[57,"lua/lib/batch.lua",129],[65,"lua/lib/batch.lua",138],[83,"lua/lib/ring.lua",4],[84,"lua/lib/ring.lua",6],[92,"lua/lib/ring.lua",16],[98,"lua/lib/ring.lua",23],[99,"lua/lib/ring.lua",25],[100,"lua/lib/ring.lua",28],[107,"lua/lib/ring.lua",37],[111,"lua/lib/ring.lua",43],[119,"lua/lib/ring.lua",52],[125,"lua/lib/ready.lua",9],[126,"lua/lib/ready.lua",11],[127,"lua/lib/ready.lua",14],[141,"lua/lib/ready.lua",29],[146,"lua/lib/ready.lua",35],[158,"lua/lib/ready.lua",48],[161,"lua/lib/ready.lua",52],[167,"lua/lib/ready.lua",63],[170,"lua/lib/ready.lua",67],[177,"lua/lib/ready.lua",76],[178,"lua/lib/delayed.lua",4],[180,"lua/lib/delayed.lua",7],[181,"lua/lib/delayed.lua",9],[185,"lua/lib/delayed.lua",15],[188,"lua/lib/delayed.lua",19],[196,"lua/lib/delayed.lua",29],[203,"lua/lib/outbox.lua",15],[207,"lua/lib/outbox.lua",20],[208,"lua/lib/outbox.lua",22],[209,"lua/lib/outbox.lua",24],[210,"lua/lib/outbox.lua",27],[211,"lua/lib/outbox.lua",29],[215,"lua/lib/outbox.lua",35],[227,"lua/lib/outbox.lua",49],[231,"lua/lib/outbox.lua",54],[241,"lua/lib/outbox.lua",66],[245,"lua/lib/outbox.lua",72],[249,"lua/lib/outbox.lua",88],[278,"lua/lib/limited.lua",16],[279,"lua/lib/limited.lua",18],[286,"lua/lib/limited.lua",27],[290,"lua/lib/limited.lua",33],[301,"lua/lib/limited.lua",46],[305,"lua/lib/limited.lua",52],[313,"lua/lib/limited.lua",62],[318,"lua/lib/limited.lua",76],[322,"lua/lib/limited.lua",82],[334,"lua/lib/granted.lua",3],[335,"lua/lib/granted.lua",5],[339,"lua/lib/granted.lua",10],[340,"lua/lib/granted.lua",12],[344,"lua/lib/parked.lua",5],[346,"lua/lib/parked.lua",8],[352,"lua/lib/parked.lua",16],[364,"lua/lib/parked.lua",30],[377,"lua/lib/parked.lua",45],[385,"lua/lib/parked.lua",56],[404,"lua/lib/results.lua",3],[413,"lua/lib/results.lua",15],[414,"lua/lib/round.lua",24],[415,"lua/lib/round.lua",27],[416,"lua/lib/round.lua",30],[434,"lua/lib/round.lua",50],[441,"lua/lib/round.lua",59],[445,"lua/lib/round.lua",65],[449,"lua/lib/round.lua",70],[464,"lua/partition/claim.lua",26],[465,"lua/partition/claim.lua",29],[466,"lua/partition/claim.lua",31],[467,"lua/partition/claim.lua",33],[472,"lua/partition/claim.lua",39],[473,"lua/partition/claim.lua",42],[480,"lua/partition/claim.lua",51],[486,"lua/partition/claim.lua",58],[490,"lua/partition/claim.lua",63],[506,"lua/partition/claim.lua",81],[507,"lua/partition/claim.lua",83],[511,"lua/partition/claim.lua",89],[524,"lua/partition/claim.lua",105],[529,"lua/partition/claim.lua",112],[532,"lua/partition/claim.lua",116],[550,"lua/partition/claim.lua",137],[576,"lua/partition/claim.lua",165],[599,"lua/partition/claim.lua",190],[603,"lua/partition/claim.lua",196],[604,"lua/partition/claim.lua",198],[638,"lua/partition/claim.lua",234],[654,"lua/partition/claim.lua",251],[668,"lua/partition/claim.lua",267],[669,"lua/partition/claim.lua",270],[672,"lua/partition/claim.lua",274],[692,"lua/partition/claim.lua",295],[707,"lua/partition/claim.lua",311],[712,"lua/partition/claim.lua",317],[714,"lua/partition/claim.lua",320],[732,"lua/partition/claim.lua",339],[733,"lua/partition/claim.lua",342]],
 });
 
 /** Lets tasks start that wait for rate limiters, as many as those allow now, and fails those that have waited too long. See lua/partition/grant.lua. */
@@ -13198,7 +13198,7 @@ no_later(not_yet_ms)
 no_later(score_at(deadlines, #ended))
 no_later(score_at(root .. 'granted', #returned))
 no_later(delays_first())
-local flags = (away_ms <= now_ms and 2 or 0) + (lanes_ms <= now_ms and 4 or 0)
+local flags = (away_ms <= now_ms and 2 or 0) + (lanes_ms <= now_ms and 4 or 0) + (mine > 0 and 16 or 0)
 if away_ms > now_ms and away_ms < math.huge and (next_ms == 0 or away_ms < next_ms) then next_ms = away_ms end
 if early > 0 or (early_rank or 0) > 0 then
   next_ms = math.min(next_ms > 0 and next_ms or math.huge, now_ms + EARLY_PAUSE_MS)
@@ -15445,6 +15445,9 @@ end
 local function entry_of(core, from, to, attempts, recoveries, timeout_s, due_ms, limit)
   return string.format('%s,%d,%d,%d,%d,%d,%d%s', core, from, to, attempts, recoveries, timeout_s, due_ms, limit or '')
 end
+local function member_of(core, from, to, attempt, recoveries, timeout_s, flow, limit)
+  return string.format('%s,%d,%d,%d,%d,%d,%s%s', core, from, to, attempt, recoveries, timeout_s, flow, limit)
+end
 local DUE_AHEAD_MS = 10
 local delays = {}
 local delayed_before = nil
@@ -15676,6 +15679,33 @@ local function idem_write(reply)
   call('HSET', key, 'f', idem_print, 'x', idem_extra, 'r', table.concat(reply, ','))
   call('PEXPIRE', key, IDEM_KEEP_MS)
 end
+local FREE_BYTES_MAX, FREE_ALIVE_MS = 16384, 2000
+local free = nil
+local function free_plan(b, base, index, record, origin, timeout_s, due_ms)
+  if #record > FREE_BYTES_MAX then return false end
+  local text = call('HGET', meta, 'free')
+  if not text then return false end
+  local holder, number, grace_ms = string.match(text, '^(%S+) (%d+) (%d+)$')
+  free = { b = b, base = base, index = index, record = record, holder = holder, number = number, grace_ms = tonumber(grace_ms), due_ms = due_ms,
+    timeout_s = timeout_s, alone = call('HLEN', root .. 'holders') == 0,
+    member = member_of(b.core, index, index, 1, 0, timeout_s, 'f:' .. b.a .. ':' .. origin, '') }
+  b.r = b.r + 1
+  return true
+end
+local function free_write(now)
+  if not free then return end
+  local b, holder = free.b, free.holder
+  call('HDEL', meta, 'free')
+  call('ZADD', root .. 'active:' .. holder, now + free.timeout_s * 1000 + free.grace_ms, free.member)
+  call('SETRANGE', b.key .. ':s', free.index, 'p')
+  call('HSET', root .. 'claims', holder, free.number .. ' ' .. free.member .. '@' .. string.format('%d', free.due_ms))
+  if free.alone then call('HSET', meta, 'last', now) end
+  if call('HSETNX', root .. 'holders', holder, now) == 1 then
+    call('SPUBLISH', root .. 'bell', string.format('%d', now + FREE_ALIVE_MS))
+  end
+  call('SPUBLISH', root .. 'handed', string.format('%s %s %.0f %.0f %s %d %d %s\\n', holder, free.number, now, free.due_ms, b.a, free.index, free.base,
+    free.member) .. free.record)
+end
 if idem_taken() then return { '', 0, now_ms } end
 local before = operation_before(op, now_ms)
 if before then return { before.core, before.first, before.at_ms } end
@@ -15696,8 +15726,12 @@ append_pages(b, parts, 2, pages, place)
 b.q = b.q + bytes
 b.n = first + total
 local runs = tonumber(parts[2 + pages])
-append_runs(b, parts, 3 + pages, runs, first, now_ms)
-local lanes = lanes_read(b, parts, 3 + pages + runs * 6, first)
+local at = 3 + pages
+if not (total == 1 and parts[at + 5] == '' and tonumber(parts[at + 4]) <= now_ms
+  and free_plan(b, segment_last(b), first, parts[2], parts[at + 2], tonumber(parts[at + 3]), math.max(now_ms, tonumber(parts[at + 4])))) then
+  append_runs(b, parts, at, runs, first, now_ms)
+end
+local lanes = lanes_read(b, parts, at + runs * 6, first)
 if b.opened then
   call('HSET', b.key, 'a', account, 't', now_ms)
   call('SET', tray, core, 'PX', 5000)
@@ -15711,9 +15745,10 @@ queue_write()
 lanes_write(b, lanes)
 outbox_write()
 ring_bell()
+free_write(now_ms)
 idem_write({ b.core, first, now_ms })
 return { b.core, first, now_ms }`,
-  map: [[1,"lua/task/create.lua",1],[2,"lua/task/create.lua",7],[3,"lua/task/create.lua",16],[4,"lua/task/create.lua",15],[5,"lua/task/create.lua",14],[6,"lua/task/create.lua",13],[7,"lua/task/create.lua",12],[8,"lua/task/create.lua",11],[9,"lua/task/create.lua",10],[10,"lua/task/create.lua",9],[11,"lua/task/create.lua",8],[12,"lua/task/create.lua",17],[13,"lua/lib/root.lua",2],[15,"lua/lib/root.lua",8],[16,"lua/lib/batch.lua",12],[17,"lua/lib/batch.lua",14],[38,"lua/lib/batch.lua",49],[39,"lua/lib/batch.lua",51],[40,"lua/lib/batch.lua",62],[52,"lua/lib/batch.lua",75],[53,"lua/lib/batch.lua",77],[57,"lua/lib/batch.lua",109],[60,"lua/lib/batch.lua",129],[68,"lua/lib/batch.lua",138],[86,"lua/lib/ring.lua",4],[87,"lua/lib/ring.lua",28],[94,"lua/lib/ring.lua",37],[98,"lua/lib/ready.lua",9],[99,"lua/lib/ready.lua",11],[100,"lua/lib/ready.lua",14],[114,"lua/lib/ready.lua",29],[119,"lua/lib/ready.lua",35],[131,"lua/lib/ready.lua",48],[134,"lua/lib/delayed.lua",4],[136,"lua/lib/delayed.lua",7],[137,"lua/lib/delayed.lua",9],[141,"lua/lib/delayed.lua",15],[144,"lua/lib/delayed.lua",19],[152,"lua/lib/delayed.lua",29],[159,"lua/lib/delayed.lua",40],[166,"lua/lib/outbox.lua",15],[170,"lua/lib/outbox.lua",20],[171,"lua/lib/outbox.lua",22],[172,"lua/lib/outbox.lua",24],[173,"lua/lib/outbox.lua",27],[174,"lua/lib/outbox.lua",29],[178,"lua/lib/outbox.lua",35],[190,"lua/lib/outbox.lua",49],[194,"lua/lib/outbox.lua",54],[204,"lua/lib/outbox.lua",66],[208,"lua/lib/outbox.lua",88],[237,"lua/lib/limited.lua",18],[244,"lua/lib/limited.lua",33],[255,"lua/lib/limited.lua",46],[259,"lua/lib/limited.lua",52],[267,"lua/lib/limited.lua",111],[279,"lua/lib/limited.lua",124],[282,"lua/lib/operation.lua",4],[283,"lua/lib/operation.lua",6],[286,"lua/lib/operation.lua",11],[292,"lua/lib/operation.lua",18],[297,"lua/lib/append.lua",6],[299,"lua/lib/append.lua",48],[311,"lua/lib/append.lua",63],[327,"lua/lib/append.lua",81],[328,"lua/lib/append.lua",83],[338,"lua/lib/append.lua",96],[348,"lua/lib/append.lua",107],[357,"lua/lib/idem.lua",6],[358,"lua/lib/idem.lua",8],[359,"lua/lib/idem.lua",10],[365,"lua/task/create.lua",23],[368,"lua/task/create.lua",27],[380,"lua/task/create.lua",40],[387,"lua/task/create.lua",48],[391,"lua/task/create.lua",53]],
+  map: [[1,"lua/task/create.lua",1],[2,"lua/task/create.lua",7],[3,"lua/task/create.lua",16],[4,"lua/task/create.lua",15],[5,"lua/task/create.lua",14],[6,"lua/task/create.lua",13],[7,"lua/task/create.lua",12],[8,"lua/task/create.lua",11],[9,"lua/task/create.lua",10],[10,"lua/task/create.lua",9],[11,"lua/task/create.lua",8],[12,"lua/task/create.lua",17],[13,"lua/lib/root.lua",2],[15,"lua/lib/root.lua",8],[16,"lua/lib/batch.lua",12],[17,"lua/lib/batch.lua",14],[38,"lua/lib/batch.lua",49],[39,"lua/lib/batch.lua",51],[40,"lua/lib/batch.lua",62],[52,"lua/lib/batch.lua",75],[53,"lua/lib/batch.lua",77],[57,"lua/lib/batch.lua",109],[60,"lua/lib/batch.lua",129],[68,"lua/lib/batch.lua",138],[86,"lua/lib/ring.lua",4],[87,"lua/lib/ring.lua",28],[94,"lua/lib/ring.lua",37],[98,"lua/lib/ready.lua",9],[99,"lua/lib/ready.lua",11],[100,"lua/lib/ready.lua",14],[114,"lua/lib/ready.lua",29],[119,"lua/lib/ready.lua",35],[131,"lua/lib/ready.lua",48],[134,"lua/lib/ready.lua",63],[137,"lua/lib/delayed.lua",4],[139,"lua/lib/delayed.lua",7],[140,"lua/lib/delayed.lua",9],[144,"lua/lib/delayed.lua",15],[147,"lua/lib/delayed.lua",19],[155,"lua/lib/delayed.lua",29],[162,"lua/lib/delayed.lua",40],[169,"lua/lib/outbox.lua",15],[173,"lua/lib/outbox.lua",20],[174,"lua/lib/outbox.lua",22],[175,"lua/lib/outbox.lua",24],[176,"lua/lib/outbox.lua",27],[177,"lua/lib/outbox.lua",29],[181,"lua/lib/outbox.lua",35],[193,"lua/lib/outbox.lua",49],[197,"lua/lib/outbox.lua",54],[207,"lua/lib/outbox.lua",66],[211,"lua/lib/outbox.lua",88],[240,"lua/lib/limited.lua",18],[247,"lua/lib/limited.lua",33],[258,"lua/lib/limited.lua",46],[262,"lua/lib/limited.lua",52],[270,"lua/lib/limited.lua",111],[282,"lua/lib/limited.lua",124],[285,"lua/lib/operation.lua",4],[286,"lua/lib/operation.lua",6],[289,"lua/lib/operation.lua",11],[295,"lua/lib/operation.lua",18],[300,"lua/lib/append.lua",6],[302,"lua/lib/append.lua",48],[314,"lua/lib/append.lua",63],[330,"lua/lib/append.lua",81],[331,"lua/lib/append.lua",83],[341,"lua/lib/append.lua",96],[351,"lua/lib/append.lua",107],[360,"lua/lib/idem.lua",6],[361,"lua/lib/idem.lua",8],[362,"lua/lib/idem.lua",10],[368,"lua/lib/free.lua",5],[370,"lua/lib/free.lua",9],[381,"lua/lib/free.lua",21],[395,"lua/task/create.lua",24],[398,"lua/task/create.lua",28],[410,"lua/task/create.lua",41],[421,"lua/task/create.lua",53],[425,"lua/task/create.lua",58]],
 });
 
 /** Runs a failed task again, its attempts at zero. In a batch that has failed or expired that is a new round of this task See lua/task/retry.lua. */

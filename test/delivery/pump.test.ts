@@ -1,112 +1,15 @@
 // A pump on a real partition, with a host that says when there are places.
 import assert from 'node:assert/strict';
-import { after, beforeEach, test } from 'node:test';
-import { type ChainableCommander, type Command, Redis } from 'ioredis';
-import { newCore } from '../../src/base/id.ts';
-import { Origins } from '../../src/delivery/origins.ts';
+import { test } from 'node:test';
 import { Pump } from '../../src/delivery/pump.ts';
-import type { PumpHost, PumpSettings } from '../../src/delivery/pump-host.ts';
-import { createBatch } from '../../src/store/batches.ts';
-import { encodeTasks } from '../../src/store/encoded.ts';
+import type { PumpSettings } from '../../src/delivery/pump-host.ts';
 import { keys } from '../../src/store/keys.ts';
-import { type Claimed, preparePartitions, turn } from '../../src/store/partition.ts';
+import { turn } from '../../src/store/partition.ts';
 import { partitionClaim, partitionTick } from '../../src/store/scripts.gen.ts';
-import { startRedis, until } from '../helpers/redis.ts';
-import { ACCOUNT, DUE_AHEAD_MS, SETTINGS, tasksOf } from '../helpers/rig.ts';
+import { until } from '../helpers/redis.ts';
+import { DUE_AHEAD_MS, SETTINGS } from '../helpers/rig.ts';
 
-const ORIGIN = 'o1';
-const { redis, path } = await startRedis();
-
-/** Does something after Redis has answered a pipeline and before anybody hears of it; knows which scripts each pipeline called. */
-class Held extends Redis {
-  readonly called: string[][] = [];
-  meanwhile: (() => Promise<void>) | null = null;
-
-  override sendCommand(command: Command, stream?: Parameters<Redis['sendCommand']>[1]): unknown {
-    if (command.name === 'evalsha') this.called.at(-1)?.push(String(command.args[0]));
-    return super.sendCommand(command, stream);
-  }
-
-  override pipeline(): ChainableCommander {
-    const pipeline = super.pipeline();
-    const exec = pipeline.exec.bind(pipeline);
-    const held = async () => {
-      this.called.push([]);
-      const replies = await exec();
-      const { meanwhile } = this;
-      this.meanwhile = null;
-      await meanwhile?.();
-      return replies;
-    };
-    return Object.assign(pipeline, { exec: held });
-  }
-}
-
-const held = new Held({ path });
-after(() => held.disconnect());
-beforeEach(async () => {
-  await redis.flushall();
-  await preparePartitions(redis, 1);
-});
-
-class Host implements PumpHost {
-  readonly origins = new Origins(100, () => 100);
-  readonly started: Claimed[] = [];
-  places = 100;
-  ticks = 0;
-  reserve(_pump: Pump, wanted: number): number {
-    return Math.min(wanted, this.places);
-  }
-  release(): void {}
-  readonly has_notes = true;
-  reserveNotes(wanted: number): number {
-    return wanted;
-  }
-  releaseNotes(): void {}
-  claimEnded(): void {}
-  overflown = 0;
-  overflows(): void {
-    this.overflown += 1;
-  }
-  helpers = 0;
-  helped(pump: Pump): void {
-    this.helpers += 1;
-    pump.disown();
-  }
-  stillHungry(pump: Pump): void {
-    if (this.places > 0) pump.wake();
-  }
-  fenced = 0;
-  run(pump: Pump, tasks: readonly Claimed[]): void {
-    if (pump.fenced) this.fenced += 1;
-    this.started.push(...tasks);
-  }
-  ticked(): void {
-    this.ticks += 1;
-  }
-  granted(): void {}
-  relay(): void {}
-  carry(): void {}
-  sweep(): void {}
-  failed(_partition: number, error: Error): void {
-    throw error;
-  }
-}
-
-async function create(tasks: number, due_ms = 0): Promise<void> {
-  await createBatch(redis, {
-    partition: 0,
-    core: newCore(0, Date.now()),
-    account_id: ACCOUNT,
-    doc: Buffer.from('{}'),
-    tasks: encodeTasks(tasksOf(Array.from({ length: tasks }, () => ({ due_ms })))),
-    expiration_ms: 3_600_000,
-    expires_from_ms: 0,
-    movable: false,
-    hold: false,
-    task_keys: [],
-  });
-}
+import { create, Host, held, ORIGIN, redis } from './pump-scene.ts';
 
 test('work that somebody else parked after the owner had let go of everything is found by its next look', async (t) => {
   const settings: PumpSettings = { ...SETTINGS, holder: 'owner', sweep_ms: 50, fence_ms: 60_000 };

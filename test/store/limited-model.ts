@@ -279,7 +279,7 @@ export class Run {
 
   /** What Redis has in flight and nobody runs: a failover has brought it back. */
   async #audit(p: number): Promise<void> {
-    const active = await readActive(this.#rig.redis, p, HOLDER, 1_000);
+    const active = await readActive(this.#rig.redis, p, HOLDER);
     const lost = active.flatMap(({ flight, from, to }) =>
       Array.from({ length: to - from + 1 }, (_, k): Settlement => ({ flight, index: from + k, verdict: 'b', delay_ms: 0, result: '' })),
     );

@@ -1,0 +1,34 @@
+-- @include lib/ready
+-- A holder that found nothing more to claim says so: `free` in `m` is its name, the number of its next claim and its `grace_ms`. The next task
+-- that is ready at once is what that claim brings: it is in flight from the start and is handed over on a channel. Where that is lost, the claim
+-- of that number brings it.
+local FREE_BYTES_MAX, FREE_ALIVE_MS = 16384, 2000
+local free = nil
+
+-- Whether somebody is free for task `index` of a batch, which waits for nothing.
+local function free_plan(b, base, index, record, origin, timeout_s, due_ms)
+  if #record > FREE_BYTES_MAX then return false end
+  local text = call('HGET', meta, 'free')
+  if not text then return false end
+  local holder, number, grace_ms = string.match(text, '^(%S+) (%d+) (%d+)$')
+  free = { b = b, base = base, index = index, record = record, holder = holder, number = number, grace_ms = tonumber(grace_ms), due_ms = due_ms,
+    timeout_s = timeout_s, alone = call('HLEN', root .. 'holders') == 0,
+    member = member_of(b.core, index, index, 1, 0, timeout_s, 'f:' .. b.a .. ':' .. origin, '') }
+  b.r = b.r + 1
+  return true
+end
+
+local function free_write(now)
+  if not free then return end
+  local b, holder = free.b, free.holder
+  call('HDEL', meta, 'free')
+  call('ZADD', root .. 'active:' .. holder, now + free.timeout_s * 1000 + free.grace_ms, free.member)
+  call('SETRANGE', b.key .. ':s', free.index, 'p')
+  call('HSET', root .. 'claims', holder, free.number .. ' ' .. free.member .. '@' .. string.format('%d', free.due_ms))
+  if free.alone then call('HSET', meta, 'last', now) end
+  if call('HSETNX', root .. 'holders', holder, now) == 1 then
+    call('SPUBLISH', root .. 'bell', string.format('%d', now + FREE_ALIVE_MS))
+  end
+  call('SPUBLISH', root .. 'handed', string.format('%s %s %.0f %.0f %s %d %d %s\n', holder, free.number, now, free.due_ms, b.a, free.index, free.base,
+    free.member) .. free.record)
+end

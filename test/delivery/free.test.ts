@@ -1,0 +1,163 @@
+// A pump that has nothing left to claim is handed the next task: src/delivery/calls.ts.
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { newCore } from '../../src/base/id.ts';
+import { Pump } from '../../src/delivery/pump.ts';
+import { createTasks, newOperation } from '../../src/store/batches.ts';
+import { keys } from '../../src/store/keys.ts';
+import type { Claimed } from '../../src/store/partition.ts';
+import { partitionClaim } from '../../src/store/scripts.gen.ts';
+import { until } from '../helpers/redis.ts';
+import { ACCOUNT, SETTINGS, tasksOf } from '../helpers/rig.ts';
+
+import { create, Host, held, redis } from './pump-scene.ts';
+
+describe('a pump with nothing left to claim', () => {
+  const ring = async (pump: Pump): Promise<() => void> => {
+    const listener = redis.duplicate();
+    listener.on('smessageBuffer', (name: Buffer, message: Buffer) => {
+      if (name.toString() === keys.bell(0)) pump.bell(message.toString('latin1'));
+      else pump.handed(message.toString('latin1'));
+    });
+    await listener.ssubscribe(keys.bell(0));
+    await listener.ssubscribe(keys.handed(0));
+    return () => listener.disconnect();
+  };
+  const single = (): Promise<unknown> =>
+    createTasks(redis, {
+      ...{ partition: 0, core: newCore(0, Date.now()), account_id: ACCOUNT, operation: newOperation() },
+      tasks: tasksOf(1),
+    });
+  const settled = (pump: Pump, { flight, index }: Claimed): void =>
+    pump.settle({ flight, index, verdict: 'c', delay_ms: 0, result: '[1,0,200,5]' });
+  const claims = (from: number): number => held.called.slice(from).filter((scripts) => scripts.includes(partitionClaim.sha)).length;
+  const isFree = async (): Promise<boolean> => (await redis.hexists(keys.partition(0), 'free')) === 1;
+
+  test('is brought task after task by the bell, and claims none of them', async (t) => {
+    const host = new Host();
+    const pump = new Pump(0, held, { ...SETTINGS, holder: 'free', sweep_ms: 60_000, fence_ms: 60_000 }, host);
+    t.after(await ring(pump));
+    t.after(() => pump.close());
+    pump.own();
+    await until(() => host.ticks > 0 && pump.empty, 5_000, 'the first look');
+    await single();
+    await until(() => host.started.length === 1, 5_000, 'the first task');
+    const from = held.called.length;
+    for (let k = 1; k <= 5; k++) {
+      settled(pump, host.started.at(-1) ?? assert.fail());
+      await until(isFree, 5_000, 'the offer');
+      await single();
+      await until(() => host.started.length === k + 1, 5_000, `task ${k}`);
+    }
+    assert.equal(claims(from), 0);
+    assert.equal(new Set(host.started.map(({ flight, index }) => `${flight.core} ${index}`)).size, 6);
+    settled(pump, host.started.at(-1) ?? assert.fail());
+    await pump.drained();
+    assert.equal(await pump.audit(), 0);
+    assert.equal(await redis.zcard(keys.active(0, 'free')), 0);
+  });
+
+  test('starts once what the bell and its claim bring together', async (t) => {
+    const host = new Host();
+    const pump = new Pump(0, held, { ...SETTINGS, holder: 'free', sweep_ms: 60_000, fence_ms: 60_000 }, host);
+    t.after(await ring(pump));
+    t.after(() => pump.close());
+    pump.own();
+    await until(() => host.ticks > 0 && pump.empty, 5_000, 'the first look');
+    await single();
+    await until(() => host.started.length === 1, 5_000, 'the first task');
+    settled(pump, host.started[0] ?? assert.fail());
+    await until(isFree, 5_000, 'the offer');
+    await pump.drained();
+    // A claim takes the offer back, brings a batch's task, and while its answer is under way a single one comes.
+    held.meanwhile = single as () => Promise<void>;
+    await create(1);
+    pump.bell('0');
+    await until(() => host.started.length === 3, 5_000, 'both tasks');
+    for (const task of host.started.slice(1)) settled(pump, task);
+    await until(isFree, 5_000, 'the next offer');
+    await single();
+    await until(() => host.started.length === 4, 5_000, 'one more');
+    settled(pump, host.started[3] ?? assert.fail());
+    await pump.drained();
+    assert.equal(new Set(host.started.map(({ flight, index }) => `${flight.core} ${index}`)).size, 4);
+  });
+
+  test('takes its offer back when it is no longer the owner', async (t) => {
+    const host = new Host();
+    const pump = new Pump(0, held, { ...SETTINGS, holder: 'free', sweep_ms: 60_000, fence_ms: 60_000 }, host);
+    t.after(await ring(pump));
+    t.after(() => pump.close());
+    pump.own();
+    await single();
+    await until(() => host.started.length === 1, 5_000, 'the first task');
+    settled(pump, host.started[0] ?? assert.fail());
+    await until(isFree, 5_000, 'the offer');
+    pump.disown();
+    await until(async () => !(await isFree()), 5_000, 'the offer to be gone');
+  });
+
+  test('is brought what came of its offer when it takes that back and did not hear the bell', async (t) => {
+    const host = new Host();
+    const pump = new Pump(0, held, { ...SETTINGS, holder: 'free', sweep_ms: 60_000, fence_ms: 60_000 }, host);
+    t.after(() => pump.close());
+    await single();
+    pump.own();
+    await until(() => host.started.length === 1, 5_000, 'the first task');
+    settled(pump, host.started[0] ?? assert.fail());
+    await until(isFree, 5_000, 'the offer');
+    await single();
+    await create(1);
+    pump.disown();
+    await until(() => host.started.length === 2, 5_000, 'the task that came');
+    assert.equal(host.started[1]?.single, true);
+  });
+
+  test('finds with its next look what was handed over and not heard', async (t) => {
+    const host = new Host();
+    const pump = new Pump(0, held, { ...SETTINGS, holder: 'free', sweep_ms: 60_000, fence_ms: 60_000 }, host);
+    t.after(() => pump.close());
+    await single();
+    pump.own();
+    await until(() => host.started.length === 1, 5_000, 'the first task');
+    settled(pump, host.started[0] ?? assert.fail());
+    await until(isFree, 5_000, 'the offer');
+    await pump.drained();
+    await single();
+    pump.glance();
+    await until(() => host.started.length === 2, 5_000, 'the task that came');
+  });
+
+  test('starts once what it hears twice', async (t) => {
+    const host = new Host();
+    const pump = new Pump(0, held, { ...SETTINGS, holder: 'free', sweep_ms: 60_000, fence_ms: 60_000 }, host);
+    const messages: string[] = [];
+    const listener = redis.duplicate();
+    listener.on('smessageBuffer', (_name: Buffer, message: Buffer) => messages.push(message.toString('latin1')));
+    await listener.ssubscribe(keys.handed(0));
+    t.after(() => listener.disconnect());
+    t.after(() => pump.close());
+    await single();
+    pump.own();
+    await until(() => host.started.length === 1, 5_000, 'the first task');
+    settled(pump, host.started[0] ?? assert.fail());
+    await until(isFree, 5_000, 'the offer');
+    await pump.drained();
+    await single();
+    await until(() => messages.length === 1, 5_000, 'the task to be handed over');
+    for (let k = 0; k < 2; k++) pump.handed(messages[0] ?? '');
+    assert.equal(host.started.length, 2);
+  });
+
+  test('is not brought what somebody before it was free for', async (t) => {
+    const host = new Host();
+    await redis.hset(keys.partition(0), 'free', 'gone 7 5000');
+    const pump = new Pump(0, held, { ...SETTINGS, holder: 'next', sweep_ms: 60_000, fence_ms: 60_000 }, host);
+    t.after(await ring(pump));
+    t.after(() => pump.close());
+    pump.own();
+    await until(() => host.ticks > 0 && pump.empty, 5_000, 'the first look');
+    await single();
+    await until(() => host.started.length === 1, 5_000, 'the task');
+  });
+});

@@ -1,0 +1,95 @@
+// A holder that is free is handed the next task: lua/lib/free.lua.
+import assert from 'node:assert/strict';
+import { after, beforeEach, describe, test } from 'node:test';
+import { type Pushed, readPushed } from '../../../src/store/claimed.ts';
+import { keys } from '../../../src/store/keys.ts';
+import { turn } from '../../../src/store/partition.ts';
+import { until } from '../../helpers/redis.ts';
+import { ACCOUNT, places, SETTINGS, startRig, T0 } from '../../helpers/rig.ts';
+
+const rig = await startRig();
+const listener = rig.redis.duplicate();
+const handed: string[] = [];
+listener.on('smessageBuffer', (_name: Buffer, message: Buffer) => handed.push(message.toString('latin1')));
+await listener.ssubscribe(keys.handed(0));
+after(() => {
+  rig.redis.disconnect();
+  listener.disconnect();
+});
+beforeEach(async () => {
+  await rig.reset();
+  handed.length = 0;
+});
+
+/** Settles what `holder` has in flight, and says that its next claim would be this one. */
+async function offer(holder: string, call_no: number): Promise<void> {
+  await rig.single();
+  const tasks = await rig.claim(holder, 10, { call_no: call_no - 1 });
+  const settlements = tasks.map(({ flight, index }) => ({ flight, index, verdict: 'c' as const, delay_ms: 0, result: '[1,0,200,5]' }));
+  await turn(rig.redis, 0, { ...SETTINGS, holder }, { settlements, tick: false, claim: null, offer: call_no });
+}
+
+/** The next task that comes with a bell. */
+async function pushed(): Promise<Pushed> {
+  await until(() => handed.length > 0, 5_000, 'a task to be handed over');
+  return readPushed(handed[0] ?? '');
+}
+
+describe('a holder that is free', () => {
+  test('has the next task in flight from the start, and hears all of it', async () => {
+    await offer('h1', 8);
+    const payload = JSON.stringify('ü\u0000€'.repeat(40));
+    const { core, first } = await rig.single([{ payload, timeout_s: 7 }]);
+    const { holder, call_no, now_ms, task } = await pushed();
+    assert.deepEqual([holder, call_no, now_ms, task.due_ms], ['h1', 8, T0, T0]);
+    assert.deepEqual([task.flight.core, task.index, task.account_id, task.attempt, task.recoveries], [core, first, ACCOUNT, 1, 0]);
+    assert.equal(task.payload?.toString(), payload);
+    assert.deepEqual(await rig.active('h1'), [task.flight.name]);
+    assert.equal(await rig.redis.zscore(keys.active(0, 'h1'), task.flight.name), String(T0 + 7_000 + SETTINGS.grace_ms));
+    assert.deepEqual(await rig.claim('h2', 10), []);
+    await rig.settle('h1', [task], 'c');
+    assert.equal((await rig.batch(core)).states, 'cc');
+  });
+
+  test('gets it by the claim of that number where the bell is lost', async () => {
+    await offer('h1', 8);
+    const { core, first } = await rig.single();
+    const { task } = await pushed();
+    const claimed = await rig.claim('h1', 10, { call_no: 8 });
+    assert.deepEqual(places(claimed), [`${core},${first}`]);
+    assert.deepEqual(claimed[0]?.payload, task.payload);
+    assert.equal(claimed[0]?.flight.name, task.flight.name);
+  });
+
+  test('gets one task', async () => {
+    await offer('h1', 8);
+    await rig.single();
+    const { core, first } = await rig.single();
+    assert.deepEqual(places(await rig.claim('h2', 10)), [`${core},${first}`]);
+  });
+
+  test('has what it holds recovered when it is silent', async () => {
+    await offer('h1', 8);
+    const { core, first } = await rig.single();
+    await rig.passWith('h2', SETTINGS.silence_ms + 2_000);
+    const again = await rig.claim('h2', 10);
+    assert.deepEqual(places(again), [`${core},${first}`]);
+    assert.deepEqual([again[0]?.attempt, again[0]?.recoveries], [2, 1]);
+  });
+
+  test('gets nothing that has a time, nor many at once, nor what is large', async () => {
+    await offer('h1', 8);
+    await rig.single([{ due_ms: T0 + 1_000 }]);
+    await rig.single(2);
+    await rig.single([{ payload: JSON.stringify('x'.repeat(20_000)) }]);
+    await rig.create({ tasks: 1 });
+    assert.equal((await rig.claim('h2', 10)).length, 4);
+  });
+
+  test('gets nothing when it has taken that back', async () => {
+    await offer('h1', 8);
+    await turn(rig.redis, 0, { ...SETTINGS, holder: 'h1' }, { settlements: [], tick: false, claim: null, retract: true });
+    await rig.single();
+    assert.equal((await rig.claim('h2', 10)).length, 1);
+  });
+});
