@@ -10,7 +10,10 @@ local function free_plan(b, base, index, record, origin, timeout_s, due_ms)
   if #record > FREE_BYTES_MAX then return false end
   local text = call('HGET', meta, 'free')
   if not text then return false end
-  local holder, number, grace_ms = string.match(text, '^(%S+) (%d+) (%d+)$')
+  local holder, number, grace_ms = string.match(text, '^(%S+) (%d+) (%d+)')
+  if not holder then return false end
+  -- What waits already comes first.
+  if call('EXISTS', root .. 'f:f:' .. b.a .. ':' .. origin) == 1 then return false end
   free = { b = b, base = base, index = index, record = record, holder = holder, number = number, grace_ms = tonumber(grace_ms), due_ms = due_ms,
     timeout_s = timeout_s, alone = call('HLEN', root .. 'holders') == 0,
     member = member_of(b.core, index, index, 1, 0, timeout_s, 'f:' .. b.a .. ':' .. origin, '') }

@@ -30,6 +30,10 @@ export class InFlight {
     this.#doubtful = true;
   }
 
+  has(name: string): boolean {
+    return this.#flights.has(name);
+  }
+
   add(name: string, tasks = 1): void {
     this.#flights.set(name, (this.#flights.get(name) ?? 0) + tasks);
     this.count += tasks;

@@ -91,10 +91,10 @@ export class Origins {
     return rooms.sort((a, b) => a[1] - b[1]).slice(0, ROOMS_MAX);
   }
 
-  /** Whether it has room for one more. */
+  /** Whether it has room for one more, and nothing waits for that. */
   hasRoom(name: string): boolean {
     const origin = this.#origins.get(name);
-    return origin === undefined || this.#roomLeft(origin) > 0;
+    return origin === undefined || (origin.parked.size === 0 && this.#roomLeft(origin) > 0);
   }
 
   #roomLeft(origin: Origin): number {

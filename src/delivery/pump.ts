@@ -28,12 +28,14 @@ import {
 import type { RedisClient } from '../store/script.ts';
 import { Agenda } from './agenda.ts';
 import { Calls } from './calls.ts';
+import { Fence } from './fence.ts';
 import { InFlight } from './in-flight.ts';
 import { Looks } from './looks.ts';
 import { Outcomes } from './outcomes.ts';
 import { PartitionClock } from './partition-clock.ts';
 import type { PumpHost, PumpSettings } from './pump-host.ts';
 import { Unparking } from './unparking.ts';
+import { handedBack } from './verdict.ts';
 
 /** A partition that never starves has this many places in flight whatever the others do. */
 const PLACES_MIN = 16;
@@ -62,7 +64,7 @@ export class Pump {
   readonly #looks: Looks;
   readonly clock = new PartitionClock();
   readonly #agenda = new Agenda(this.clock);
-  #answered_ms: number;
+  readonly fence: Fence;
   #running = false;
   #again = false;
   #timer: NodeJS.Timeout | undefined;
@@ -75,7 +77,7 @@ export class Pump {
     this.#settings = settings;
     this.#host = host;
     this.#looks = new Looks(settings.sweep_ms);
-    this.#answered_ms = monotonicMs();
+    this.fence = new Fence(settings.fence_ms);
   }
 
   /** From now on claims work here; the first turn begins at once. */
@@ -114,7 +116,8 @@ export class Pump {
 
   /** Whether nothing is in flight, nothing waits to be settled and no offer to be taken back. */
   get empty(): boolean {
-    return this.#flying.count === 0 && this.#outcomes.size === 0 && !this.#running && (this.owned || !this.#calls.offered);
+    const taken_back = this.owned || !this.#calls.offered || this.#agenda.failing;
+    return this.#flying.count === 0 && this.#outcomes.size === 0 && !this.#running && taken_back;
   }
 
   /** Resolves when nothing is in flight and every outcome was answered. */
@@ -126,8 +129,8 @@ export class Pump {
   close(): void {
     // Whoever owns the partition now lets go of all that is parked there; here nobody waits for a turn any more.
     this.#host.origins.unparkedAll(this.partition);
-    this.disown();
     this.#agenda.close();
+    this.disown();
     clearTimeout(this.#timer);
   }
 
@@ -177,6 +180,11 @@ export class Pump {
     return this.#flying.count < PLACES_MIN;
   }
 
+  /** Whether the next task that comes might be taken at once. */
+  get #idling(): boolean {
+    return !this.#hasWork() && this.#host.has_places;
+  }
+
   #hasWork(): boolean {
     return (
       this.#ready ||
@@ -196,16 +204,6 @@ export class Pump {
   /** A request was written later than its limiter let it start; null where it was not. */
   late(late: Late | null): void {
     if (late !== null && this.#outcomes.late(late)) this.#arm();
-  }
-
-  /** Whether what the partition answered last was asked so long ago that others may have taken over. */
-  get fenced(): boolean {
-    return monotonicMs() - this.#answered_ms > this.#settings.fence_ms;
-  }
-
-  /** The partition's clock, as near as the last answer told. */
-  now_ms(): number {
-    return this.clock.now_ms();
   }
 
   /** Begins a turn now, or right after the one that runs. */
@@ -255,9 +253,9 @@ export class Pump {
     const places = this.claiming && (due || this.#hasWork()) ? this.#host.reserve(this, CLAIM_MAX, PLACES_MIN - this.#flying.count) : 0;
     const grant = this.owned && ask;
     const lates = this.#outcomes.takeLates();
-    const nothing_left = settlements.length > 0 && !this.#hasWork() && this.#host.has_places;
+    const nothing_left = (settlements.length > 0 || this.#calls.withdrawn) && this.#idling;
     const { retract, offer } = this.#calls.turn(places > 0, this.owned, this.#unparking.all, nothing_left);
-    if (settlements.length === 0 && !tick && places === 0 && !grant && lates.length === 0 && !retract) return false;
+    if (settlements.length === 0 && !tick && places === 0 && !grant && lates.length === 0 && !retract && offer === null) return false;
     this.#agenda.took({ tick, grant });
     const notes = places > 0 ? this.#host.reserveNotes(places) : 0;
     const reply = await turn(this.#client, this.partition, this.#settings, {
@@ -273,8 +271,7 @@ export class Pump {
       if (places > 0) this.#host.claimEnded(this);
     });
     const { settled, tick: ticked, claimed, granted, told, error } = answersOf(reply);
-    // Not by when the answer is read: it may have lain here while this process stood still.
-    if (error === null) this.#answered_ms = began_ms;
+    if (error === null) this.fence.answered(began_ms);
     for (const one of [settled, ticked, claimed, granted]) if (one !== null) this.clock.heard(one.now_ms, began_ms);
     if (settled !== null) this.#settled(settlements, settled);
     else this.#outcomes.putBack(settlements);
@@ -292,7 +289,8 @@ export class Pump {
     if (error !== null) return this.#failed(error);
     this.#agenda.answered();
     // More to claim is asked for in turn with the other partitions: the host feeds those that are hungry.
-    return this.#outcomes.full || ticked?.more === true || granted?.more === true;
+    const offers = this.owned && this.#calls.withdrawn && this.#idling;
+    return this.#outcomes.full || ticked?.more === true || granted?.more === true || offers;
   }
 
   #claimRequest(places: number, notes: number): ClaimRequest {
@@ -347,7 +345,7 @@ export class Pump {
   }
 
   #claimed(reply: ClaimReply, places: number): void {
-    this.#calls.answered();
+    this.#calls.answered(reply.tasks.length);
     this.#unparking.answered(this.#host.origins, this.partition, reply.parked);
     this.#agenda.dueAt(reply.first_due_ms);
     const { tasks } = reply;
@@ -361,17 +359,17 @@ export class Pump {
     if (this.owned && tasks.length >= HELP_MIN && (reply.more || reply.parked.length > 0)) this.#host.overflows(this);
   }
 
-  /** Starts a task that was handed over. While a claim is under way its answer may bring it, too. */
+  /** Starts what was handed over. While a claim is under way its answer may bring that, too. */
   #takeHanded(): void {
-    if (this.#running || !this.#calls.handed) return;
-    // One that is not taken was brought by a claim, or nobody may know of it.
-    this.#flying.doubt();
-    const pushed = this.#calls.taken();
-    if (pushed === null) return;
-    this.#answered_ms = Math.min(monotonicMs(), Math.max(this.#answered_ms, this.clock.earliest_ms(pushed.now_ms)));
-    this.#flying.add(pushed.task.flight.name);
-    this.#agenda.look(monotonicMs() + ALIVE_MS);
-    this.#host.take(this, pushed.task, pushed.now_ms);
+    if (this.#running) return;
+    this.#calls.take(this.#flying, ({ task, now_ms }, late) => {
+      // Where others are in flight, that this one was called does not mean that those were heard of.
+      if (this.#flying.count === 0) this.fence.answered(this.clock.earliest_ms(now_ms));
+      this.#flying.add(task.flight.name);
+      this.#agenda.look(monotonicMs() + ALIVE_MS);
+      if (late) this.settle(handedBack(task, 0));
+      else this.#host.take(this, task, this.clock.now_ms());
+    });
   }
 
   /** No turn follows at once. */

@@ -118,7 +118,7 @@ export class CallbackShard implements Service, PumpHost {
   setMemory({ purge, brief }: { purge: boolean; brief: boolean }): void {
     this.#brief = brief;
     this.#deps.settings.pressure = purge;
-    if (purge) for (const pump of this.#pumps) if (pump.owned) pump.bell(String(Math.ceil(pump.now_ms())));
+    if (purge) for (const pump of this.#pumps) if (pump.owned) pump.bell(String(Math.ceil(pump.clock.now_ms())));
   }
 
   /** Claims nothing more, lets running calls end until the deadline, hands the rest back uncounted. */
@@ -206,7 +206,10 @@ export class CallbackShard implements Service, PumpHost {
   }
 
   take(pump: Pump, task: Claimed, now_ms: number): void {
-    if (!this.origins.hasRoom(task.flight.origin)) return pump.settle(handedBack(task, 0));
+    if (!this.origins.hasRoom(task.flight.origin)) {
+      this.#deps.meter.ended(END_NAMES.b, 0);
+      return pump.settle(handedBack(task, 0));
+    }
     this.#places -= 1;
     this.run(pump, [task], now_ms);
   }
@@ -219,7 +222,7 @@ export class CallbackShard implements Service, PumpHost {
     for (const task of tasks) this.origins.began(task.flight.origin);
     for (const [wait_ms, together] of groupBy(tasks, (task) => startsIn(task, now_ms))) {
       if (wait_ms === 0) this.#start(pump, together, now_ms, claimed_ms);
-      else notBefore(pump.clock.latest_ms(now_ms + wait_ms), () => this.#start(pump, together, pump.now_ms(), claimed_ms));
+      else notBefore(pump.clock.latest_ms(now_ms + wait_ms), () => this.#start(pump, together, pump.clock.now_ms(), claimed_ms));
     }
   }
 
@@ -244,11 +247,11 @@ export class CallbackShard implements Service, PumpHost {
       for (const task of tasks) this.#handBack(pump, task, KEYS_RETRY_MS);
       return;
     }
-    for (const task of tasks) this.#begin(pump, task, secrets, pump.now_ms(), claimed_ms);
+    for (const task of tasks) this.#begin(pump, task, secrets, pump.clock.now_ms(), claimed_ms);
   }
 
   #begin(pump: Pump, task: Claimed, secrets: readonly Buffer[], now_ms: number, claimed_ms: number, again = false): void {
-    if (this.#draining || pump.fenced) return this.#handBack(pump, task, 0);
+    if (this.#draining || pump.fence.passed) return this.#handBack(pump, task, 0);
     const wait_ms = this.#suspects.wait_ms(task);
     if (wait_ms > 0) return this.#handBack(pump, task, wait_ms);
     if (task.of !== null) return this.#beginNotification(pump, task, secrets);
@@ -261,7 +264,7 @@ export class CallbackShard implements Service, PumpHost {
     const counted = limit !== null && limit.kind !== 'c' ? limit : null;
     const age_ms = (): number => task.granted_age_ms + monotonicMs() - claimed_ms;
     let hold_ms = 0;
-    const span = tracedTask(this.#deps.tracing, task, spec, pump.now_ms(), claimed_ms);
+    const span = tracedTask(this.#deps.tracing, task, spec, pump.clock.now_ms(), claimed_ms);
     const running = this.#deps.outbound.call(
       {
         url: spec.url,
@@ -288,10 +291,10 @@ export class CallbackShard implements Service, PumpHost {
         this.#calls.delete(running);
         this.#slots.left(running);
         if (outcome.error?.code === 'stale' && hold_ms < Number.POSITIVE_INFINITY) {
-          return notBefore(monotonicMs() + hold_ms, () => this.#begin(pump, task, secrets, pump.now_ms(), claimed_ms, true));
+          return notBefore(monotonicMs() + hold_ms, () => this.#begin(pump, task, secrets, pump.clock.now_ms(), claimed_ms, true));
         }
         const told = this.#brief ? { ...outcome, excerpt: null } : outcome;
-        const now_ms = pump.now_ms();
+        const now_ms = pump.clock.now_ms();
         span?.ended(outcome, now_ms);
         const settlement = settlementOf(task, spec, told, { now_ms, dice: Math.random() });
         this.#end(pump, settlement, outcome.error?.code ?? null, outcome.duration_ms);
@@ -304,14 +307,14 @@ export class CallbackShard implements Service, PumpHost {
 
   #beginNotification(pump: Pump, task: Claimed, secrets: readonly Buffer[]): void {
     const notification = notificationOf(task);
-    if (notification === null) return this.#endNotification(pump, null, settlementOfLost(task, pump.now_ms()), 'shutdown', 0);
-    const span = tracedNotification(this.#deps.tracing, task, notification, pump.now_ms());
+    if (notification === null) return this.#endNotification(pump, null, settlementOfLost(task, pump.clock.now_ms()), 'shutdown', 0);
+    const span = tracedNotification(this.#deps.tracing, task, notification, pump.clock.now_ms());
     const headers = span?.headers ?? notification.headers;
     const running = this.#deps.outbound.call({ ...notification, headers, attempt: task.attempt, secrets }, (outcome) => {
       this.#calls.delete(running);
       const brief = this.#brief || (notification.event === 'on_progress' && outcome.verdict === 'success');
       const told = brief ? { ...outcome, excerpt: null } : outcome;
-      const now = { now_ms: pump.now_ms(), dice: Math.random() };
+      const now = { now_ms: pump.clock.now_ms(), dice: Math.random() };
       span?.ended(outcome, now.now_ms);
       const settlement = settlementOfNotification(task, this.#deps.notification_delays_ms, told, now);
       this.#endNotification(pump, notification, settlement, outcome.error?.code ?? null, outcome.duration_ms);
@@ -327,7 +330,7 @@ export class CallbackShard implements Service, PumpHost {
     failure: FailureCode | null,
     duration_ms: number,
   ): void {
-    const lag_ms = notification === null ? 0 : Math.max(0, pump.now_ms() - notification.at_ms);
+    const lag_ms = notification === null ? 0 : Math.max(0, pump.clock.now_ms() - notification.at_ms);
     if (notification !== null) this.#deps.meter.notified(notification.event, END_NAMES[settlement.verdict], lag_ms);
     this.#leave(pump, settlement, failure, duration_ms, true);
   }

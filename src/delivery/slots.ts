@@ -7,10 +7,10 @@ import type { Pump } from './pump.ts';
 const FENCE_MS = 250;
 
 export class Slots {
-  readonly #calls = new Map<RunningCall, Pick<Pump, 'fenced'>>();
+  readonly #calls = new Map<RunningCall, Pick<Pump, 'fence'>>();
   #timer: NodeJS.Timeout | null = null;
 
-  taken(call: RunningCall, pump: Pick<Pump, 'fenced'>): void {
+  taken(call: RunningCall, pump: Pick<Pump, 'fence'>): void {
     this.#calls.set(call, pump);
     this.#timer ??= setInterval(() => this.#fence(), FENCE_MS);
   }
@@ -26,6 +26,6 @@ export class Slots {
 
   #fence(): void {
     if (this.#calls.size === 0) this.close();
-    for (const [call, pump] of this.#calls) if (pump.fenced) call.abort('shutdown');
+    for (const [call, pump] of this.#calls) if (pump.fence.passed) call.abort('shutdown');
   }
 }

@@ -1,6 +1,7 @@
 // A pump that has nothing left to claim is handed the next task: src/delivery/calls.ts.
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
+import { Redis } from 'ioredis';
 import { newCore } from '../../src/base/id.ts';
 import { Pump } from '../../src/delivery/pump.ts';
 import { createTasks, newOperation } from '../../src/store/batches.ts';
@@ -10,7 +11,7 @@ import { partitionClaim } from '../../src/store/scripts.gen.ts';
 import { until } from '../helpers/redis.ts';
 import { ACCOUNT, SETTINGS, tasksOf } from '../helpers/rig.ts';
 
-import { create, Host, held, redis } from './pump-scene.ts';
+import { create, Host, held, path, redis } from './pump-scene.ts';
 
 describe('a pump with nothing left to claim', () => {
   const ring = async (pump: Pump): Promise<() => void> => {
@@ -159,5 +160,88 @@ describe('a pump with nothing left to claim', () => {
     await until(() => host.ticks > 0 && pump.empty, 5_000, 'the first look');
     await single();
     await until(() => host.started.length === 1, 5_000, 'the task');
+  });
+
+  test('offers again after it took an offer back for nothing', async (t) => {
+    const host = new Host();
+    const pump = new Pump(0, held, { ...SETTINGS, holder: 'free', sweep_ms: 60_000, fence_ms: 60_000 }, host);
+    t.after(await ring(pump));
+    t.after(() => pump.close());
+    pump.own();
+    await single();
+    await until(() => host.started.length === 1, 5_000, 'the first task');
+    settled(pump, host.started[0] ?? assert.fail());
+    await until(isFree, 5_000, 'the offer');
+    await pump.drained();
+    const from = held.called.length;
+    pump.bell('0');
+    await until(() => claims(from) === 1 && pump.empty, 5_000, 'a claim that brings nothing');
+    await until(isFree, 5_000, 'the next offer');
+    await single();
+    await until(() => host.started.length === 2, 5_000, 'the next task');
+    assert.equal(claims(from), 1);
+  });
+
+  test('has what came of an offer that it had forgotten called at once, and once', async (t) => {
+    const host = new Host();
+    const pump = new Pump(0, held, { ...SETTINGS, holder: 'free', sweep_ms: 60_000, fence_ms: 60_000 }, host);
+    t.after(await ring(pump));
+    t.after(() => pump.close());
+    pump.own();
+    await until(() => host.ticks > 0 && pump.empty, 5_000, 'the first look');
+    // Its number has passed, as where a link was cut and the offer came to Redis twice.
+    await redis.hset(keys.partition(0), 'free', 'free 1 5000');
+    await single();
+    await until(() => host.started.length === 1, 5_000, 'the task');
+    const [task] = host.started;
+    assert.deepEqual([task?.attempt, task?.recoveries], [1, 0]);
+    settled(pump, task ?? assert.fail());
+    await pump.drained();
+    assert.equal(await redis.zcard(keys.active(0, 'free')), 0);
+    assert.equal(host.started.length, 1);
+  });
+
+  test('starts nothing that is in flight already', async (t) => {
+    const host = new Host();
+    const pump = new Pump(0, held, { ...SETTINGS, holder: 'free', sweep_ms: 60_000, fence_ms: 60_000 }, host);
+    const messages: string[] = [];
+    const listener = redis.duplicate();
+    listener.on('smessageBuffer', (_name: Buffer, message: Buffer) => messages.push(message.toString('latin1')));
+    await listener.ssubscribe(keys.handed(0));
+    t.after(() => listener.disconnect());
+    t.after(() => pump.close());
+    await single();
+    pump.own();
+    await until(() => host.started.length === 1, 5_000, 'the first task');
+    settled(pump, host.started[0] ?? assert.fail());
+    await until(isFree, 5_000, 'the offer');
+    await pump.drained();
+    await single();
+    await until(() => messages.length === 1, 5_000, 'the task to be handed over');
+    assert.equal(await pump.audit(), 0);
+    assert.equal(await pump.audit(), 1);
+    pump.handed(messages[0] ?? '');
+    await until(() => host.started.length === 2, 5_000, 'the task, once it was handed back');
+    settled(pump, host.started[1] ?? assert.fail());
+    await pump.drained();
+    assert.equal(host.started.length, 2);
+  });
+
+  test('does not wait for an offer to be taken back where Redis is away', async (t) => {
+    class Patient extends Host {
+      failures = 0;
+      override failed(): void {
+        this.failures += 1;
+      }
+    }
+    const host = new Patient();
+    const nobody = new Redis({ path: `${path}.gone`, maxRetriesPerRequest: 0, retryStrategy: () => null, lazyConnect: true });
+    const pump = new Pump(0, nobody, { ...SETTINGS, holder: 'free', sweep_ms: 60_000, fence_ms: 60_000 }, host);
+    t.after(() => pump.close());
+    t.after(() => nobody.disconnect());
+    pump.own();
+    await until(() => host.failures > 0, 5_000, 'a turn to fail');
+    pump.disown();
+    await pump.drained();
   });
 });

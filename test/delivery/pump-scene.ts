@@ -78,7 +78,7 @@ export class Host implements PumpHost {
   }
   fenced = 0;
   run(pump: Pump, tasks: readonly Claimed[]): void {
-    if (pump.fenced) this.fenced += 1;
+    if (pump.fence.passed) this.fenced += 1;
     this.started.push(...tasks);
   }
   ticked(): void {

@@ -92,4 +92,22 @@ describe('a holder that is free', () => {
     await rig.single();
     assert.equal((await rig.claim('h2', 10)).length, 1);
   });
+
+  test('waits where others of its account wait for that host', async () => {
+    await offer('h1', 8);
+    await rig.single(2);
+    await rig.single();
+    assert.equal((await rig.claim('h2', 10)).length, 3);
+    await rig.single();
+    assert.deepEqual(places(await rig.claim('h2', 10)), []);
+  });
+
+  test('may say more than is known here, or something else', async () => {
+    await rig.redis.hset(keys.partition(0), 'free', 'h1 8 5000 and more');
+    await rig.single();
+    assert.deepEqual([(await pushed()).holder, await rig.redis.hexists(keys.partition(0), 'free')], ['h1', 0]);
+    await rig.redis.hset(keys.partition(0), 'free', 'nonsense');
+    await rig.single();
+    assert.equal((await rig.claim('h2', 10)).length, 1);
+  });
 });
