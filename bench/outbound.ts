@@ -107,6 +107,7 @@ async function main(): Promise<void> {
     method: 'POST',
     headers: [],
     body: BODY,
+    account_id: 'acme',
     webhook_id: `task_000000000000000000_${n++ % 10_000}`,
     attempt: 1,
     batch_id: 'batch_000000000000000000',

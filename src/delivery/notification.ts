@@ -14,6 +14,7 @@ import type { StoredResult } from './verdict.ts';
 export interface Notification {
   event: NotificationEvent;
   batch_id: string;
+  account_id: string;
   webhook_id: string;
   url: string;
   origin: string;
@@ -47,6 +48,7 @@ export function notificationOf(task: Claimed): Notification | null {
     ...webhook,
     event: note.event,
     batch_id,
+    account_id: task.account_id,
     webhook_id: webhookId(batch_id, note, task.index),
     timeout_ms: NOTIFICATION_TIMEOUT_MS,
     body: Buffer.from(JSON.stringify(payloadOf(note, of.core, of.created_ms))),

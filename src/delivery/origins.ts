@@ -44,21 +44,28 @@ interface Origin {
   readonly parked: Set<number>;
 }
 
+/** What is to be known of the thread. */
+export interface Thread {
+  /** Places that no task has taken. */
+  free(): number;
+  /** Whether it has more work at a time than it can do in time: more of it in flight would only wait. */
+  behind(): boolean;
+}
+
 /** Failures that say that the host cannot be reached at all. */
 const UNREACHABLE: ReadonlySet<FailureCode> = new Set<FailureCode>(['dns', 'connect', 'tls']);
 
 export class Origins {
   readonly #cap: number;
-  readonly #free: () => number;
+  readonly #thread: Thread;
   readonly #clock: Clock;
   readonly #origins = new Map<string, Origin>();
   #broken = 0;
   #parked = 0;
 
-  /** `free` tells the places that no task has taken. */
-  constructor(cap: number, free: () => number, clock: Clock = monotonicMs) {
+  constructor(cap: number, thread: Thread, clock: Clock = monotonicMs) {
     this.#cap = cap;
-    this.#free = free;
+    this.#thread = thread;
     this.#clock = clock;
   }
 
@@ -69,7 +76,7 @@ export class Origins {
 
   /** What a claim may take of an origin that it is not told about. */
   room(): number {
-    return Math.max(1, Math.min(this.#cap, LIMIT_UNKNOWN, Math.floor(this.#free() / 2)));
+    return Math.max(1, Math.min(this.#inTime(Math.min(this.#cap, LIMIT_UNKNOWN)), Math.floor(this.#thread.free() / 2)));
   }
 
   /**
@@ -111,11 +118,15 @@ export class Origins {
 
   /** Places that it may have in all. */
   #placesOf(origin: Origin): number {
-    return Math.min(this.#shareOf(origin), this.#limitOf(origin));
+    return Math.min(this.#shareOf(origin), this.#inTime(this.#limitOf(origin)));
+  }
+
+  #inTime(limit: number): number {
+    return this.#thread.behind() ? Math.min(limit, LIMIT_MIN) : limit;
   }
 
   #shareOf(origin: Origin): number {
-    return Math.max(1, Math.floor((this.#free() + origin.in_flight) / 2));
+    return Math.max(1, Math.floor((this.#thread.free() + origin.in_flight) / 2));
   }
 
   #limitOf(origin: Origin): number {

@@ -28,6 +28,7 @@ import { Slots } from './slots.ts';
 import { specOf } from './spec.ts';
 import { Suspects } from './suspects.ts';
 import { tracedNotification, tracedTask } from './traced.ts';
+import { Turns } from './turns.ts';
 import { END_NAMES, handedBack, settlementOf, settlementOfExpired, settlementOfLost, settlementOfNotification } from './verdict.ts';
 
 export interface ShardDeps {
@@ -71,7 +72,7 @@ export class CallbackShard implements Service, PumpHost {
   #taken = 0;
   /** Places for notifications that are neither taken nor reserved; they are among all places. */
   #notes: number;
-  #feeding = false;
+  readonly #turns = new Turns(() => this.#feed());
   #audit: NodeJS.Timeout | null = null;
   readonly #slots = new Slots();
   #draining = false;
@@ -84,7 +85,10 @@ export class CallbackShard implements Service, PumpHost {
     this.#pumps = new Pumps((partition) => new Pump(partition, deps.client, deps.settings, this), deps.hints, deps.company);
     this.#places = deps.in_flight_max;
     this.#notes = Math.max(1, Math.floor(deps.in_flight_max * NOTIFICATIONS_SHARE));
-    this.origins = new Origins(deps.in_flight_per_origin_max, () => Math.max(0, deps.in_flight_max - this.#taken));
+    this.origins = new Origins(deps.in_flight_per_origin_max, {
+      free: () => Math.max(0, deps.in_flight_max - this.#taken),
+      behind: () => this.#turns.long,
+    });
   }
 
   async start(): Promise<void> {
@@ -173,11 +177,11 @@ export class CallbackShard implements Service, PumpHost {
 
   claimEnded(pump: Pump): void {
     this.#claims.delete(pump);
-    this.#feed();
+    this.#turns.work();
   }
 
   stillHungry(pump: Pump): void {
-    if (this.#canFeed(pump)) this.#feed();
+    if (this.#canFeed(pump)) this.#turns.work();
   }
 
   #canFeed(pump: Pump): boolean {
@@ -186,19 +190,15 @@ export class CallbackShard implements Service, PumpHost {
 
   release(places: number): void {
     this.#places += places;
-    this.#feed();
+    this.#turns.work();
   }
 
-  /** Wakes the pumps that left work for want of places, once for all places that become free in a turn of the event loop. */
+  /** Wakes the pumps that left work for want of places, once for all that become free in a turn of the event loop. */
   #feed(): void {
-    if (this.#feeding || this.#draining) return;
-    this.#feeding = true;
-    setImmediate(() => {
-      this.#feeding = false;
-      for (const pump of [...this.#pumps]) {
-        if (this.#canFeed(pump) && pump.hungry()) pump.wake();
-      }
-    });
+    if (this.#draining) return;
+    for (const pump of [...this.#pumps]) {
+      if (this.#canFeed(pump) && pump.hungry()) pump.wake();
+    }
   }
 
   get has_places(): boolean {
@@ -217,6 +217,7 @@ export class CallbackShard implements Service, PumpHost {
   run(pump: Pump, tasks: readonly Claimed[], now_ms: number): void {
     const claimed_ms = pump.clock.earliest_ms(now_ms);
     this.#taken += tasks.length;
+    if (tasks.length > 0) this.#turns.work();
     // A claim that brought nothing keeps its turn.
     if (tasks.length > 0) this.#pumps.fed(pump);
     for (const task of tasks) this.origins.began(task.flight.origin);
@@ -273,6 +274,7 @@ export class CallbackShard implements Service, PumpHost {
         method: spec.method,
         headers: span?.headers ?? spec.headers,
         body: task.payload,
+        account_id: task.account_id,
         webhook_id: taskId(task.flight.core, task.index),
         attempt: task.attempt,
         batch_id: task.single ? null : ID_PREFIX.batch + task.flight.core,

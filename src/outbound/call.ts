@@ -16,6 +16,8 @@ export interface OutboundCall {
   headers: readonly string[];
   /** Sent for every method but GET and HEAD. */
   body: Buffer | null;
+  /** Whose it is: those who wait for a connection to the same origin take turns. */
+  account_id: string;
   /** The receiver's idempotency key: ASCII without a full stop, at most 64 characters, the same for every attempt. */
   webhook_id: string;
   attempt: number;

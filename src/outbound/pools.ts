@@ -16,7 +16,7 @@ import type { Clock } from '../base/clock.ts';
 import { addressVerdict, type EgressPolicy, isBadPort, parseAddress } from './addresses.ts';
 import type { Attempt, Carrier, Lane } from './attempt.ts';
 import type { Connector, Opening } from './connector.ts';
-import { WaitingLine } from './waiting.ts';
+import { WaitingTurns } from './waiting.ts';
 
 /** Below the 5 s after which a Node server drops an idle connection, so that a request seldom meets a closing one. */
 const KEEP_ALIVE_MS = 4_000;
@@ -85,7 +85,7 @@ export class Origin implements Lane {
   readonly secure: boolean;
   /** No connection is ever opened: not http(s), a closed port, or a blocked address. */
   readonly refused: boolean;
-  readonly waiting = new WaitingLine<Attempt>();
+  readonly waiting = new WaitingTurns<Attempt>(({ call }) => call.account_id);
   readonly free: Slot[] = [];
   /** Connections, free or not. */
   connections = 0;

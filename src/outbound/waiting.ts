@@ -35,14 +35,68 @@ export class WaitingLine<T> {
     return place.item;
   }
 
-  /** Does nothing where the item is not in the line. */
-  remove(item: T): void {
+  /** False where the item is not in the line. */
+  remove(item: T): boolean {
     const place = this.#places.get(item);
-    if (place === undefined) return;
+    if (place === undefined) return false;
     this.#places.delete(item);
     if (place.before === null) this.#head = place.behind;
     else place.before.behind = place.behind;
     if (place.behind === null) this.#tail = place.before;
     else place.behind.before = place.before;
+    return true;
+  }
+}
+
+/** Lines of several who take turns: one who comes with a little does not wait behind all that another has there. */
+export class WaitingTurns<T> {
+  /** By who they are of, in the order of their turns; none is empty. */
+  readonly #lines = new Map<string, WaitingLine<T>>();
+  readonly #whose: (item: T) => string;
+  #size = 0;
+
+  constructor(whose: (item: T) => string) {
+    this.#whose = whose;
+  }
+
+  get size(): number {
+    return this.#size;
+  }
+
+  /** Whose turn is next, and has waited longest of those of the same. */
+  get first(): T | null {
+    for (const line of this.#lines.values()) return line.first;
+    return null;
+  }
+
+  push(item: T): void {
+    const whose = this.#whose(item);
+    const line = this.#lines.get(whose) ?? new WaitingLine<T>();
+    if (line.size === 0) this.#lines.set(whose, line);
+    line.push(item);
+    this.#size += 1;
+  }
+
+  shift(): T | null {
+    for (const [whose, line] of this.#lines) {
+      const item = line.shift();
+      this.#size -= 1;
+      if (line.size === 0) this.#lines.delete(whose);
+      else if (this.#lines.size > 1) {
+        this.#lines.delete(whose);
+        this.#lines.set(whose, line);
+      }
+      return item;
+    }
+    return null;
+  }
+
+  /** Does nothing where the item does not wait. */
+  remove(item: T): void {
+    const whose = this.#whose(item);
+    const line = this.#lines.get(whose);
+    if (line?.remove(item) !== true) return;
+    this.#size -= 1;
+    if (line.size === 0) this.#lines.delete(whose);
   }
 }

@@ -4,15 +4,12 @@ import { BREAKER_FAILURES, BREAKER_PROBE_MS } from '../../src/base/limits.ts';
 import { Origins } from '../../src/delivery/origins.ts';
 
 /** A thread's origins on a clock that stands until the test moves it. */
-function setUp(cap = 2048): { origins: Origins; clock: { ms: number }; places: { free: number } } {
+function setUp(cap = 2048): { origins: Origins; clock: { ms: number }; places: { free: number }; turns: { long: boolean } } {
   const clock = { ms: 1_000 };
   const places = { free: 4096 };
-  const origins = new Origins(
-    cap,
-    () => places.free,
-    () => clock.ms,
-  );
-  return { origins, clock, places };
+  const turns = { long: false };
+  const origins = new Origins(cap, { free: () => places.free, behind: () => turns.long }, () => clock.ms);
+  return { origins, clock, places, turns };
 }
 
 function roomOf(origins: Origins, name: string): number | undefined {
@@ -51,6 +48,16 @@ describe('room of an origin', () => {
     assert.equal(origins.room(), 25);
     places.free = 0;
     assert.equal(origins.room(), 1);
+  });
+
+  test('while the thread is behind no host gets more than a quick one', () => {
+    const { origins, turns } = setUp();
+    answerAll(origins, 'slow', 1, 10);
+    answerAll(origins, 'quick', 1, 1);
+    turns.long = true;
+    assert.deepEqual([roomOf(origins, 'slow'), roomOf(origins, 'quick'), origins.room()], [256, 256, 256]);
+    turns.long = false;
+    assert.deepEqual([roomOf(origins, 'slow'), roomOf(origins, 'quick'), origins.room()], [1200, 256, 1024]);
   });
 
   test('the best latency counts: time that calls spent waiting for us earns no more places', () => {

@@ -46,7 +46,7 @@ beforeEach(async () => {
 });
 
 export class Host implements PumpHost {
-  readonly origins = new Origins(100, () => 100);
+  readonly origins = new Origins(100, { free: () => 100, behind: () => false });
   readonly started: Claimed[] = [];
   places = 100;
   ticks = 0;

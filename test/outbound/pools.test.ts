@@ -110,7 +110,7 @@ test('a free connection that the receiver closes is not counted any more, and th
   }
 });
 
-test('calls of one origin are sent in the order in which they came', async (t) => {
+test('calls of one account to one origin are sent in the order in which they came', async (t) => {
   const seen: number[] = [];
   const origin = await receiver(t, (request, response) => {
     seen.push(Number(request.url?.slice(1)));
@@ -119,6 +119,25 @@ test('calls of one origin are sent in the order in which they came', async (t) =
   const outbound = outboundFor(t, { connections_per_origin_max: 1 });
   await Promise.all(Array.from({ length: 50 }, (_, i) => outcomeOf(outbound, callTo(`${origin}/${i}`))));
   assert.deepEqual(seen, [...Array(50).keys()]);
+});
+
+test('accounts take turns for the connections of an origin', async (t) => {
+  const { origin, held, arrived } = await holding(t);
+  const outbound = outboundFor(t, { connections_per_origin_max: 1 });
+  const running = ['a1', 'a2', 'a3', 'a4', 'a5', 'b1', 'b2', 'c1'].map((name) =>
+    outcomeOf(outbound, callTo(`${origin}/${name}`, { account_id: name.slice(0, 1) })),
+  );
+  const gone = outbound.call(callTo(`${origin}/d1`, { account_id: 'd' }), () => {});
+  gone.abort('cancelled');
+  for (let i = 0; i < running.length; i++) {
+    await arrived(i + 1);
+    held[i]?.end();
+  }
+  assert.ok((await Promise.all(running)).every(({ verdict }) => verdict === 'success'));
+  assert.deepEqual(
+    held.map(({ req }) => req.url?.slice(1)),
+    ['a1', 'a2', 'b1', 'c1', 'a3', 'b2', 'a4', 'a5'],
+  );
 });
 
 test('a full budget is shared: an origin with free connections gives one up, a busy one gives its next', async (t) => {

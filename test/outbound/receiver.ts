@@ -62,6 +62,7 @@ export function callTo(target: string, over: Partial<OutboundCall> = {}): Outbou
     method: 'POST',
     headers: [],
     body: Buffer.from('{"n":1}'),
+    account_id: 'acme',
     webhook_id: 'task_1',
     attempt: 1,
     batch_id: null,
