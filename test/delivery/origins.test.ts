@@ -106,6 +106,15 @@ describe('parked work', () => {
     assert.deepEqual(origins.rooms(origins.unparkable(5)), [['host', 256]], 'a turn, and nobody waits');
   });
 
+  test('is not overtaken by a task that comes by itself', () => {
+    const { origins } = setUp();
+    assert.equal(origins.hasRoom('host'), true, 'unknown');
+    origins.parked('host', 3);
+    assert.equal(origins.hasRoom('host'), false);
+    assert.deepEqual(origins.unparkable(3), ['host']);
+    assert.equal(origins.hasRoom('host'), true);
+  });
+
   test('does not hold up a few that come later: they have places beyond the limit, up to twice as many, and none beyond the cap', () => {
     for (const [cap, most] of [
       [2048, 512],
