@@ -17,6 +17,11 @@ export class Fence {
 
   /** Whether what was answered last was asked so long ago that others may have taken over. */
   get passed(): boolean {
-    return monotonicMs() - this.#answered_ms > this.#fence_ms;
+    return this.passedSince(this.#answered_ms);
+  }
+
+  /** The same of what was given out at this time. */
+  passedSince(at_ms: number): boolean {
+    return monotonicMs() - at_ms > this.#fence_ms;
   }
 }

@@ -27,6 +27,8 @@ const ASIDE_MAX = 8;
 const ASIDE_LIMITS = 2;
 /** What a claim takes in its turn while other partitions wait for the same origin: so few that the turns come soon. */
 const TURN_MAX = 128;
+/** The same while the thread is behind: so few that what it has to do at a time becomes less, so many that a host that takes seconds is as busy as before. */
+const PLACES_PER_MS_BEHIND = 6;
 /** The best latency is that of this second or the one before, in a window of twice this. */
 const LATENCY_WINDOW_MS = 5_000;
 
@@ -76,7 +78,7 @@ export class Origins {
 
   /** What a claim may take of an origin that it is not told about. */
   room(): number {
-    return Math.max(1, Math.min(this.#inTime(Math.min(this.#cap, LIMIT_UNKNOWN)), Math.floor(this.#thread.free() / 2)));
+    return Math.max(1, Math.min(this.#cap, this.#thread.behind() ? LIMIT_MIN : LIMIT_UNKNOWN, Math.floor(this.#thread.free() / 2)));
   }
 
   /**
@@ -98,10 +100,10 @@ export class Origins {
     return rooms.sort((a, b) => a[1] - b[1]).slice(0, ROOMS_MAX);
   }
 
-  /** Whether it has room for one more, and nothing waits for that. */
+  /** Whether a claim that it is not the turn of would bring one more. */
   hasRoom(name: string): boolean {
     const origin = this.#origins.get(name);
-    return origin === undefined || (origin.parked.size === 0 && this.#roomLeft(origin) > 0);
+    return origin === undefined || (origin.parked.size === 0 ? this.#roomLeft(origin) : this.#roomAside(origin)) > 0;
   }
 
   #roomLeft(origin: Origin): number {
@@ -118,21 +120,20 @@ export class Origins {
 
   /** Places that it may have in all. */
   #placesOf(origin: Origin): number {
-    return Math.min(this.#shareOf(origin), this.#inTime(this.#limitOf(origin)));
-  }
-
-  #inTime(limit: number): number {
-    return this.#thread.behind() ? Math.min(limit, LIMIT_MIN) : limit;
+    return Math.min(
+      this.#shareOf(origin),
+      this.#thread.behind() ? this.#limitOf(origin, PLACES_PER_MS_BEHIND, LIMIT_MIN) : this.#limitOf(origin),
+    );
   }
 
   #shareOf(origin: Origin): number {
     return Math.max(1, Math.floor((this.#thread.free() + origin.in_flight) / 2));
   }
 
-  #limitOf(origin: Origin): number {
+  #limitOf(origin: Origin, per_ms = PLACES_PER_MS, unknown = LIMIT_UNKNOWN): number {
     const best_ms = bestOf(origin);
-    if (best_ms === Number.POSITIVE_INFINITY) return Math.min(this.#cap, LIMIT_UNKNOWN);
-    return Math.min(this.#cap, Math.max(LIMIT_MIN, Math.ceil(best_ms * PLACES_PER_MS)));
+    if (best_ms === Number.POSITIVE_INFINITY) return Math.min(this.#cap, unknown);
+    return Math.min(this.#cap, Math.max(LIMIT_MIN, Math.ceil(best_ms * per_ms)));
   }
 
   began(name: string): void {

@@ -363,11 +363,12 @@ export class Pump {
   #takeHanded(): void {
     if (this.#running) return;
     this.#calls.take(this.#flying, ({ task, now_ms }, late) => {
+      const given_ms = this.clock.earliest_ms(now_ms);
       // Where others are in flight, that this one was called does not mean that those were heard of.
-      if (this.#flying.count === 0) this.fence.answered(this.clock.earliest_ms(now_ms));
+      if (this.#flying.count === 0) this.fence.answered(given_ms);
       this.#flying.add(task.flight.name);
       this.#agenda.look(monotonicMs() + ALIVE_MS);
-      if (late) this.settle(handedBack(task, 0));
+      if (late || this.fence.passedSince(given_ms)) this.settle(handedBack(task, 0));
       else this.#host.take(this, task, this.clock.now_ms());
     });
   }

@@ -84,7 +84,7 @@ export class Pumps {
   helped(pump: Pump, parks: boolean): void {
     pump.disown();
     if (parks) this.#company.left(pump.partition);
-    this.#forget(pump);
+    void pump.drained().then(() => this.#forget(pump));
   }
 
   /** A helper has left. */

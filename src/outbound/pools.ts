@@ -186,8 +186,9 @@ export class Origin implements Lane {
   /** Whether the next call may have one more connection, or has to wait for one that is in use. */
   #mayUse(): boolean {
     if (this.#in_use < PATIENT_FROM) return true;
-    const next = this.waiting.first;
-    return next !== null && this.#pools.options.monotonic() - next.begun_ms >= PATIENCE_MS;
+    if (this.waiting.size === 0) return false;
+    const since_ms = this.#pools.options.monotonic() - PATIENCE_MS;
+    return this.waiting.someFirst(({ begun_ms }) => begun_ms <= since_ms);
   }
 
   #freeOrNew(): Slot | null {

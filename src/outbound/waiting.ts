@@ -63,10 +63,10 @@ export class WaitingTurns<T> {
     return this.#size;
   }
 
-  /** Whose turn is next, and has waited longest of those of the same. */
-  get first(): T | null {
-    for (const line of this.#lines.values()) return line.first;
-    return null;
+  /** Whether this holds for one of those who have waited longest in their line. */
+  someFirst(holds: (item: T) => boolean): boolean {
+    for (const { first } of this.#lines.values()) if (first !== null && holds(first)) return true;
+    return false;
   }
 
   push(item: T): void {

@@ -227,6 +227,38 @@ describe('a pump with nothing left to claim', () => {
     assert.equal(host.started.length, 2);
   });
 
+  test('does not start what it hears after others may have taken it over', async (t) => {
+    const fence_ms = 200;
+    const [host, others] = [new Host(), new Host()];
+    const pump = new Pump(0, held, { ...SETTINGS, holder: 'frozen', sweep_ms: 60_000, fence_ms }, host);
+    const other = new Pump(0, redis, { ...SETTINGS, holder: 'other', sweep_ms: 60_000, fence_ms: 60_000 }, others);
+    const messages: string[] = [];
+    const listener = redis.duplicate();
+    listener.on('smessageBuffer', (_name: Buffer, message: Buffer) => messages.push(message.toString('latin1')));
+    await listener.ssubscribe(keys.handed(0));
+    t.after(() => listener.disconnect());
+    t.after(() => [pump, other].forEach((one) => one.close()));
+    await single();
+    pump.own();
+    await until(() => host.started.length === 1, 5_000, 'the first task');
+    settled(pump, host.started[0] ?? assert.fail());
+    await until(isFree, 5_000, 'the offer');
+    await pump.drained();
+    await single();
+    const given_ms = performance.now();
+    await until(() => messages.length === 1, 5_000, 'the task to be handed over');
+    await redis.hset(keys.holders(0), 'frozen', 1);
+    other.own();
+    await until(() => others.started.length === 1, 5_000, 'another to have it');
+    assert.deepEqual([others.started[0]?.attempt, others.started[0]?.recoveries], [2, 1]);
+    await until(() => performance.now() - given_ms > 2 * fence_ms, 5_000, 'the time to pass after which others may have it');
+    const from = host.ticks;
+    held.meanwhile = async () => pump.handed(messages[0] ?? '');
+    pump.glance();
+    await until(() => host.ticks > from && pump.empty, 5_000, 'a look in which it is heard');
+    assert.equal(host.started.length, 1);
+  });
+
   test('does not wait for an offer to be taken back where Redis is away', async (t) => {
     class Patient extends Host {
       failures = 0;

@@ -50,14 +50,19 @@ describe('room of an origin', () => {
     assert.equal(origins.room(), 1);
   });
 
-  test('while the thread is behind no host gets more than a quick one', () => {
+  test('while the thread is behind no host gets more than a quick one, or than what keeps a very slow one busy', () => {
     const { origins, turns } = setUp();
-    answerAll(origins, 'slow', 1, 10);
-    answerAll(origins, 'quick', 1, 1);
+    for (const [name, latency_ms] of [
+      ['slow', 2_000],
+      ['busy', 20],
+      ['quick', 1],
+    ] as const)
+      answerAll(origins, name, 1, latency_ms);
+    const rooms = (): unknown[] => ['slow', 'busy', 'quick'].map((name) => roomOf(origins, name));
     turns.long = true;
-    assert.deepEqual([roomOf(origins, 'slow'), roomOf(origins, 'quick'), origins.room()], [256, 256, 256]);
+    assert.deepEqual([...rooms(), origins.room()], [2048, 256, 256, 256]);
     turns.long = false;
-    assert.deepEqual([roomOf(origins, 'slow'), roomOf(origins, 'quick'), origins.room()], [1200, 256, 1024]);
+    assert.deepEqual([...rooms(), origins.room()], [2048, 2048, 256, 1024]);
   });
 
   test('the best latency counts: time that calls spent waiting for us earns no more places', () => {
@@ -106,13 +111,17 @@ describe('parked work', () => {
     assert.deepEqual(origins.rooms(origins.unparkable(5)), [['host', 256]], 'a turn, and nobody waits');
   });
 
-  test('is not overtaken by a task that comes by itself', () => {
+  test('leaves the few places beside the turns to a task that comes by itself', () => {
     const { origins } = setUp();
     assert.equal(origins.hasRoom('host'), true, 'unknown');
     origins.parked('host', 3);
-    assert.equal(origins.hasRoom('host'), false);
-    assert.deepEqual(origins.unparkable(3), ['host']);
+    assert.equal(origins.hasRoom('host'), false, 'it never answered');
+    answerAll(origins, 'host', 1, 1);
     assert.equal(origins.hasRoom('host'), true);
+    for (let i = 0; i < 511; i++) origins.began('host');
+    assert.equal(origins.hasRoom('host'), true);
+    origins.began('host');
+    assert.equal(origins.hasRoom('host'), false);
   });
 
   test('does not hold up a few that come later: they have places beyond the limit, up to twice as many, and none beyond the cap', () => {
