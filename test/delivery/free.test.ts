@@ -237,7 +237,8 @@ describe('a pump with nothing left to claim', () => {
     listener.on('smessageBuffer', (_name: Buffer, message: Buffer) => messages.push(message.toString('latin1')));
     await listener.ssubscribe(keys.handed(0));
     t.after(() => listener.disconnect());
-    t.after(() => [pump, other].forEach((one) => one.close()));
+    t.after(() => pump.close());
+    t.after(() => other.close());
     await single();
     pump.own();
     await until(() => host.started.length === 1, 5_000, 'the first task');
