@@ -49,6 +49,8 @@ test('a batch made in the form runs, is listed, and shows what became of its tas
   await page.getByRole('button', { name: 'Create' }).click();
   await page.getByRole('heading', { name: 'Three calls' }).waitFor();
   await page.locator('.title .status.completed').waitFor();
+  // The list is another request than the batch.
+  await page.locator('tbody tr').nth(2).waitFor();
   assert.equal(await page.locator('tbody tr').count(), 3);
   await page.getByRole('link', { name: 'Batches' }).first().click();
   await page.getByRole('link', { name: 'Three calls' }).waitFor();
