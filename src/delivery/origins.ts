@@ -44,6 +44,8 @@ interface Origin {
   probe_ms: number | null;
   /** Partitions where work for it is parked. */
   readonly parked: Set<number>;
+  /** Work for it may be parked since the thread was behind, though it has room. */
+  held_back: boolean;
 }
 
 /** What is to be known of the thread. */
@@ -90,7 +92,9 @@ export class Origins {
    */
   rooms(unparked: readonly string[]): [origin: string, tasks: number][] {
     const rooms: [string, number][] = [];
+    const behind = this.#thread.behind();
     for (const [name, origin] of this.#origins) {
+      if (behind || this.#roomLeft(origin) <= 0) origin.held_back = behind;
       const [left, aside] = [Math.max(0, this.#roomLeft(origin)), this.#roomAside(origin)];
       const turn = unparked.includes(name) || unparked.includes('*');
       if (origin.parked.size === 0) rooms.push([name, Math.max(left, aside)]);
@@ -223,7 +227,8 @@ export class Origins {
   /** Ringing for each place that becomes free would be a call a task. */
   #wellBelow(origin: Origin): boolean {
     const left = this.#roomLeft(origin);
-    return origin.probe_ms !== null ? left > 0 : left >= Math.max(1, Math.floor(this.#placesOf(origin) / 4));
+    if (origin.probe_ms !== null || (origin.held_back && !this.#thread.behind())) return left > 0;
+    return left >= Math.max(1, Math.floor(this.#placesOf(origin) / 4));
   }
 
   #get(name: string): Origin {
@@ -237,6 +242,7 @@ export class Origins {
         failures: 0,
         probe_ms: null,
         parked: new Set(),
+        held_back: false,
       };
       if (this.#origins.size >= ORIGINS_MAX) this.#forgetSome();
       this.#origins.set(name, origin);

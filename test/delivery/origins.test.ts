@@ -111,6 +111,23 @@ describe('parked work', () => {
     assert.deepEqual(origins.rooms(origins.unparkable(5)), [['host', 256]], 'a turn, and nobody waits');
   });
 
+  test('since the thread was behind is rung for as soon as it is not, however few places are free', () => {
+    const { origins, turns } = setUp();
+    for (let i = 0; i < 900; i++) origins.began('silent');
+    turns.long = true;
+    assert.equal(roomOf(origins, 'silent'), 0);
+    origins.parked('silent', 3);
+    assert.equal(origins.hasUnparkable(3), false);
+    turns.long = false;
+    assert.deepEqual(origins.unparkable(3), ['silent']);
+    assert.deepEqual(origins.rooms(['silent']), [['silent', 124]]);
+    for (let i = 0; i < 124; i++) origins.began('silent');
+    assert.equal(roomOf(origins, 'silent'), 0);
+    origins.parked('silent', 3);
+    origins.ended('silent', 'timeout', 1);
+    assert.equal(origins.hasUnparkable(3), false, 'it is full, and no longer held back');
+  });
+
   test('leaves the few places beside the turns to a task that comes by itself', () => {
     const { origins } = setUp();
     assert.equal(origins.hasRoom('host'), true, 'unknown');
