@@ -61,6 +61,7 @@ export class Driver {
   #pace: { per_s: number; from_ms: number; own: number } | null = null;
   #rest_ms_max = REST_MS_MAX;
   #loops: Promise<unknown> | null = null;
+  readonly #given_up = new AbortController();
 
   constructor(options: DriverOptions) {
     this.#options = options;
@@ -104,6 +105,12 @@ export class Driver {
     await this.#loops;
   }
 
+  /** Sends nothing more, not even what was begun: whoever broke off leaves no load to those that follow. */
+  giveUp(): void {
+    this.#stopped = true;
+    this.#given_up.abort();
+  }
+
   /** A batch of tasks, beside what the callers send; its id, or null where the answer was wrong. */
   async batch(tasks: readonly object[], more: object = {}): Promise<string | null> {
     const sent_ms = Date.now();
@@ -113,14 +120,16 @@ export class Driver {
     return made.id;
   }
 
-  /** One request until it is answered by 2xx; null where the answer is one that repeating does not change. */
+  /** One request until it is answered by 2xx; null where the answer is one that repeating does not change, and after `giveUp`. */
   async ask(method: string, path: string, body?: object): Promise<{ id: string } | null> {
     const key = `${this.#options.prefix}-${this.#requests++}`;
     const headers = { authorization: `Bearer ${TOKENS.acme}`, 'content-type': 'application/json', 'idempotency-key': key };
     const init = { method, headers, ...(body === undefined ? {} : { body: JSON.stringify(body) }) };
     for (let turn = this.#requests; ; turn++) {
       const urls = this.#options.urls();
-      const sent = fetch(urls[turn % urls.length] + path, { ...init, signal: AbortSignal.timeout(ANSWER_MS_MAX) });
+      if (this.#given_up.signal.aborted) return null;
+      const signal = AbortSignal.any([AbortSignal.timeout(ANSWER_MS_MAX), this.#given_up.signal]);
+      const sent = fetch(urls[turn % urls.length] + path, { ...init, signal });
       const reply = await sent.then(answerOf, () => null);
       if (reply !== null && reply.status <= 201) {
         if (reply.durability !== null) this.degraded += 1;

@@ -10,11 +10,14 @@ const RESULTS = new URL('../results.jsonl', import.meta.url);
 const WHAT_WIDTH = 64;
 
 export async function runFault(fault: Fault, seed: number, quick: boolean): Promise<Outcome> {
+  const scene = await Scene.open(seed, quick);
   try {
-    return { kind: 'judged', judgement: await fault.run(await Scene.open(seed, quick)) };
+    return { kind: 'judged', judgement: await fault.run(scene) };
   } catch (error) {
     if (error instanceof NotHere) return { kind: 'not_here', why: error.message };
     return { kind: 'broken', why: error instanceof Error ? (error.stack ?? error.message) : String(error) };
+  } finally {
+    scene.driver.giveUp();
   }
 }
 

@@ -125,8 +125,11 @@ export class Scene {
       retry: { max_retries: 5, backoff: 'fixed', delay: 0.1 },
     }));
     const wanted = this.slow.to(HELD).length + count;
+    // The receiver is of this process and takes one connection a turn: on a busy machine the callers' work would leave it too few turns.
+    this.driver.pause(true);
     await Promise.all(Array.from({ length: count / HELD_EACH }, () => this.driver.batch(tasks)));
     await this.slow.heard(HELD, wanted, HELD_MS_MAX);
+    this.driver.pause(false);
     return { count: () => this.slow.held(HELD).length, release: () => this.slow.release(HELD) };
   }
 

@@ -29,6 +29,8 @@ const ASIDE_LIMITS = 2;
 const TURN_MAX = 128;
 /** The same while the thread is behind: so few that what it has to do at a time becomes less, so many that a host that takes seconds is as busy as before. */
 const PLACES_PER_MS_BEHIND = 6;
+/** Parked work is rung for when a quarter of its origin's places is free, and after this when any is. */
+const UNRUNG_MS_MAX = 1_000;
 /** The best latency is that of this second or the one before, in a window of twice this. */
 const LATENCY_WINDOW_MS = 5_000;
 
@@ -44,8 +46,8 @@ interface Origin {
   probe_ms: number | null;
   /** Partitions where work for it is parked. */
   readonly parked: Set<number>;
-  /** Work for it may be parked since the thread was behind, though it has room. */
-  held_back: boolean;
+  /** When parked work of it was last rung for, or the first of it was parked. */
+  rung_ms: number;
 }
 
 /** What is to be known of the thread. */
@@ -92,9 +94,7 @@ export class Origins {
    */
   rooms(unparked: readonly string[]): [origin: string, tasks: number][] {
     const rooms: [string, number][] = [];
-    const behind = this.#thread.behind();
     for (const [name, origin] of this.#origins) {
-      if (behind || this.#roomLeft(origin) <= 0) origin.held_back = behind;
       const [left, aside] = [Math.max(0, this.#roomLeft(origin)), this.#roomAside(origin)];
       const turn = unparked.includes(name) || unparked.includes('*');
       if (origin.parked.size === 0) rooms.push([name, Math.max(left, aside)]);
@@ -177,9 +177,10 @@ export class Origins {
 
   /** Work for it waits in this partition until `unparkable` names it. */
   parked(name: string, partition: number): void {
-    const { parked } = this.#get(name);
-    if (!parked.has(partition)) this.#parked += 1;
-    parked.add(partition);
+    const origin = this.#get(name);
+    if (origin.parked.size === 0) origin.rung_ms = this.#clock();
+    if (!origin.parked.has(partition)) this.#parked += 1;
+    origin.parked.add(partition);
   }
 
   /** Origins that this thread knows to have work parked in this partition. */
@@ -201,6 +202,7 @@ export class Origins {
     for (const [name, origin] of this.#origins) {
       if (!origin.parked.has(partition) || !this.#wellBelow(origin)) continue;
       origin.parked.delete(partition);
+      origin.rung_ms = this.#clock();
       this.#parked -= 1;
       names.push(name);
     }
@@ -224,10 +226,10 @@ export class Origins {
     return next_ms;
   }
 
-  /** Ringing for each place that becomes free would be a call a task. */
+  /** Ringing for each place that becomes free would be a call a task; a place that is free for long may be one that nobody makes free again. */
   #wellBelow(origin: Origin): boolean {
     const left = this.#roomLeft(origin);
-    if (origin.probe_ms !== null || (origin.held_back && !this.#thread.behind())) return left > 0;
+    if (origin.probe_ms !== null || this.#clock() - origin.rung_ms >= UNRUNG_MS_MAX) return left > 0;
     return left >= Math.max(1, Math.floor(this.#placesOf(origin) / 4));
   }
 
@@ -242,7 +244,7 @@ export class Origins {
         failures: 0,
         probe_ms: null,
         parked: new Set(),
-        held_back: false,
+        rung_ms: 0,
       };
       if (this.#origins.size >= ORIGINS_MAX) this.#forgetSome();
       this.#origins.set(name, origin);

@@ -111,21 +111,25 @@ describe('parked work', () => {
     assert.deepEqual(origins.rooms(origins.unparkable(5)), [['host', 256]], 'a turn, and nobody waits');
   });
 
-  test('since the thread was behind is rung for as soon as it is not, however few places are free', () => {
-    const { origins, turns } = setUp();
-    for (let i = 0; i < 900; i++) origins.began('silent');
+  test('is rung for after a second where any place is free, as of a host that hangs and met a thread that was behind', () => {
+    const { origins, turns, clock } = setUp();
     turns.long = true;
-    assert.equal(roomOf(origins, 'silent'), 0);
+    assert.equal(origins.room(), 256, 'a claim that comes before anything is known of the host');
     origins.parked('silent', 3);
-    assert.equal(origins.hasUnparkable(3), false);
+    origins.parked('silent', 5);
+    for (let i = 0; i < 900; i++) origins.began('silent');
     turns.long = false;
+    clock.ms += 999;
+    assert.equal(origins.hasUnparkable(3), false, 'less than a quarter is free');
+    clock.ms += 1;
     assert.deepEqual(origins.unparkable(3), ['silent']);
+    assert.equal(origins.hasUnparkable(5), false, 'one a second');
     assert.deepEqual(origins.rooms(['silent']), [['silent', 124]]);
     for (let i = 0; i < 124; i++) origins.began('silent');
-    assert.equal(roomOf(origins, 'silent'), 0);
-    origins.parked('silent', 3);
+    clock.ms += 1_000;
+    assert.equal(origins.hasUnparkable(5), false, 'none is free');
     origins.ended('silent', 'timeout', 1);
-    assert.equal(origins.hasUnparkable(3), false, 'it is full, and no longer held back');
+    assert.deepEqual(origins.unparkable(5), ['silent']);
   });
 
   test('leaves the few places beside the turns to a task that comes by itself', () => {
