@@ -55,7 +55,7 @@ async function sluice(ground: Ground): Promise<Side> {
     const limiter = await api.createLimiter({ name: `table-${type}-${made++}`, type, config });
     await api.limiter(limiter.id, 'pause');
     await receiver.reset();
-    const ids = await api.createBatches(tableBodies(`${receiver.origin}/hook?due=0`, count, { rate_limiter: limiter.name }));
+    const ids = await api.createBatches(tableBodies(`${receiver.origin}/hook?sent=0`, count, { rate_limiter: limiter.name }));
     await api.limiter(limiter.id, 'resume');
     await receiver.received(count);
     await api.completed(ids);
@@ -80,7 +80,7 @@ async function bullmq({ receiver, smoke }: Ground): Promise<Side> {
   const run = async (setup: BullmqSetup, count: number): Promise<Shape> => {
     const peer = await Bullmq.start(receiver.origin, { ...setup, workers: 0 });
     await receiver.reset();
-    await peer.prepare(count, `${receiver.origin}/hook?due=0`, BYTES);
+    await peer.prepare(count, `${receiver.origin}/hook?sent=0`, BYTES);
     await peer.add();
     await peer.startWorkers(receiver.origin, setup);
     await receiver.received(count);
@@ -95,7 +95,7 @@ async function bullmq({ receiver, smoke }: Ground): Promise<Side> {
   return { once: async () => ({ ...(await run(chosen, size.peer)) }), close: async () => {} };
 }
 
-/** When each came, in milliseconds, ascending. */
+/** When each came, in milliseconds of a clock that tells parts of them: of whole ones a second is up to one longer. Ascending. */
 async function arrivals(receiver: Receiver, count: number): Promise<number[]> {
   await exactly(receiver, count);
   return (await receiver.delays_ms()).sort((a, b) => a - b);
