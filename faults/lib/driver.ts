@@ -61,7 +61,7 @@ export class Driver {
   #pace: { per_s: number; from_ms: number; own: number } | null = null;
   #rest_ms_max = REST_MS_MAX;
   #loops: Promise<unknown> | null = null;
-  readonly #given_up = new AbortController();
+  #given_up = false;
 
   constructor(options: DriverOptions) {
     this.#options = options;
@@ -105,10 +105,10 @@ export class Driver {
     await this.#loops;
   }
 
-  /** Sends nothing more, not even what was begun: whoever broke off leaves no load to those that follow. */
+  /** Sends nothing more, and nothing again: whoever broke off leaves no load to those that follow. */
   giveUp(): void {
     this.#stopped = true;
-    this.#given_up.abort();
+    this.#given_up = true;
   }
 
   /** A batch of tasks, beside what the callers send; its id, or null where the answer was wrong. */
@@ -126,10 +126,9 @@ export class Driver {
     const headers = { authorization: `Bearer ${TOKENS.acme}`, 'content-type': 'application/json', 'idempotency-key': key };
     const init = { method, headers, ...(body === undefined ? {} : { body: JSON.stringify(body) }) };
     for (let turn = this.#requests; ; turn++) {
+      if (this.#given_up) return null;
       const urls = this.#options.urls();
-      if (this.#given_up.signal.aborted) return null;
-      const signal = AbortSignal.any([AbortSignal.timeout(ANSWER_MS_MAX), this.#given_up.signal]);
-      const sent = fetch(urls[turn % urls.length] + path, { ...init, signal });
+      const sent = fetch(urls[turn % urls.length] + path, { ...init, signal: AbortSignal.timeout(ANSWER_MS_MAX) });
       const reply = await sent.then(answerOf, () => null);
       if (reply !== null && reply.status <= 201) {
         if (reply.durability !== null) this.degraded += 1;
