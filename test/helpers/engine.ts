@@ -37,12 +37,14 @@ export interface Engine {
   /** As a lost machine: resolves when the process is gone. Its embedded Redis lives on. */
   kill9(): Promise<void>;
   /** SIGTERM; resolves with the exit code. */
-  stop(): Promise<number | null>;
-  /** Resolves with the exit code; null where a signal ended it. */
-  readonly ended: Promise<number | null>;
+  stop(): Promise<Exit>;
+  readonly ended: Promise<Exit>;
   /** Runs `sluice …` with the same settings; rejects where it fails. */
   cli(...args: string[]): Promise<string>;
 }
+
+/** Exit code, or the signal that ended the process. */
+type Exit = number | NodeJS.Signals | null;
 
 /** A machine that runs many tests at once is slow to start one; what ends at once is told at once. */
 const READY_MS_MAX = 90_000;
@@ -73,7 +75,7 @@ export async function startEngine(options: EngineOptions = {}): Promise<Engine> 
   after(() => endProcess(child, 'SIGKILL'));
   const lines: string[] = [];
   collect(child, lines);
-  const ended = new Promise<number | null>((resolve) => child.once('exit', (code) => resolve(code)));
+  const ended = new Promise<Exit>((resolve) => child.once('exit', (code, signal) => resolve(code ?? signal)));
   let url = '';
   const ready = async (): Promise<boolean> => {
     if (child.exitCode !== null || child.signalCode !== null) throw new Error(`the engine ended at once:\n${lines.join('\n')}`);
