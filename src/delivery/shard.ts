@@ -87,7 +87,7 @@ export class CallbackShard implements Service, PumpHost {
     this.#notes = Math.max(1, Math.floor(deps.in_flight_max * NOTIFICATIONS_SHARE));
     this.origins = new Origins(deps.in_flight_per_origin_max, {
       free: () => Math.max(0, deps.in_flight_max - this.#taken),
-      behind: () => this.#turns.long,
+      behind: () => this.#turns.long || deps.outbound.behind,
     });
   }
 

@@ -231,3 +231,16 @@ const IPV6_BLOCKED: readonly Block[] = [
   '2620:4f:8000::/48', // AS112, RFC 7534
   '3fff::/20', // documentation, RFC 9637
 ].map(blockOrThrow);
+
+/** An origin is refused before any connection where its text alone tells; names are judged by their addresses when dialed. */
+export function isRefusedOrigin(url: string, policy: EgressPolicy): boolean {
+  let parsed: URL;
+  try {
+    parsed = new URL(url);
+  } catch {
+    return true;
+  }
+  if (parsed.origin !== url || (parsed.protocol !== 'http:' && parsed.protocol !== 'https:') || isBadPort(parsed.port, policy)) return true;
+  const literal = parseAddress(parsed.hostname);
+  return literal !== null && addressVerdict(literal, policy) === 'blocked';
+}

@@ -43,6 +43,8 @@ export interface Lane {
 /** The connection an attempt is sent on. */
 export interface Carrier {
   readonly client: Client;
+  /** Reads at once what has come and waits to be read; null where nothing does. */
+  readonly readNow: (() => void) | null;
 }
 
 export class Attempt implements RunningCall, Timed, AnswerHead, Dispatcher.DispatchHandler {
@@ -116,10 +118,12 @@ export class Attempt implements RunningCall, Timed, AnswerHead, Dispatcher.Dispa
   }
 
   abort(reason: 'shutdown' | 'cancelled'): void {
+    this.slot?.readNow?.();
     this.#end(reason === 'shutdown' ? 'retry' : 'final', reason, FAILURES[reason]);
   }
 
   onDeadline(): void {
+    this.slot?.readNow?.();
     this.#end('retry', 'timeout', `No complete answer came within ${this.call.timeout_ms} ms.`);
   }
 

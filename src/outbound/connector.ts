@@ -8,6 +8,7 @@ import { rootCertificates } from 'node:tls';
 import { buildConnector } from 'undici';
 import { addressVerdict, type EgressPolicy, parseAddress } from './addresses.ts';
 import { ConnectError, EBLOCKED, EDNS } from './failures.ts';
+import type { Reader, Reading } from './reading.ts';
 import type { Resolver } from './resolver.ts';
 
 /** A target that does not answer SYN within this time is not going to; the call's own deadline may come first. */
@@ -17,16 +18,24 @@ const ADDRESS_MS = 1_000;
 const TLS_SESSIONS_MAX = 1_000;
 const JOINED_BYTES_MAX = 16 * 1024;
 
-/** Where the socket of a connection that is being opened can be reached; null once it is open or has failed. */
-export interface Opening {
+/** A connection as the connector sees it. */
+export interface Opening extends Reader {
+  /** Its socket while it is being opened; null once it is open or has failed. */
   opening: Socket | null;
+  /** Reads at once what has come and waits to be read. */
+  readNow: (() => void) | null;
 }
 
 export type Connector = buildConnector.connector;
 
 /** Makes the connector of each connection. `ca`: further trusted certificates (PEM) beside those of Node. */
-export function guardedConnectors(policy: EgressPolicy, resolver: Resolver, ca: string | null): (slot: Opening) => Connector {
-  const connect = buildConnector({
+export function guardedConnectors(
+  policy: EgressPolicy,
+  resolver: Resolver,
+  reading: Reading,
+  ca: string | null,
+): (slot: Opening) => Connector {
+  const options = {
     timeout: CONNECT_MS_MAX,
     autoSelectFamily: true,
     autoSelectFamilyAttemptTimeout: ADDRESS_MS,
@@ -35,7 +44,9 @@ export function guardedConnectors(policy: EgressPolicy, resolver: Resolver, ca: 
     lookup: guardedLookup(policy, resolver),
     // Node takes `ca` instead of its own list, not beside it.
     ...(ca === null ? {} : { ca: [...rootCertificates, ca] }),
-  } as buildConnector.BuildOptions);
+  };
+  const secure = buildConnector(options as buildConnector.BuildOptions);
+  const plain = buildConnector({ ...options, onread: reading.onread } as buildConnector.BuildOptions);
 
   return (slot) => (options, callback) => {
     const literal = parseAddress(options.hostname);
@@ -44,12 +55,17 @@ export function guardedConnectors(policy: EgressPolicy, resolver: Resolver, ca: 
       return;
     }
     // undici's connector returns the socket, though its type does not say so.
+    const connect = options.protocol === 'https:' ? secure : plain;
     const socket: unknown = connect(options, (error, open) => {
       slot.opening = null;
       if (error !== null) return callback(error, null);
       const remote = remoteVerdict(open, policy);
       if (remote === 'ok') {
         open._writev = writeAsOne;
+        if (connect === plain) {
+          reading.of(open, slot);
+          slot.readNow = () => reading.readNow(open);
+        }
         return callback(null, open);
       }
       open.destroy();

@@ -7,6 +7,7 @@ import type { OutboundCall, Outcome, RunningCall } from './call.ts';
 import { guardedConnectors } from './connector.ts';
 import { Deadlines } from './deadlines.ts';
 import { Pools } from './pools.ts';
+import { Reading } from './reading.ts';
 import { RequestWriter } from './request.ts';
 import { type Lookup, Resolver } from './resolver.ts';
 import { Signer } from './signer.ts';
@@ -40,6 +41,7 @@ export class Outbound {
   readonly #machine: Machine;
   readonly #pools: Pools;
   readonly #resolver: Resolver;
+  readonly #reading = new Reading(monotonicMs);
 
   /** Throws where a CIDR block cannot be read. */
   constructor(options: OutboundOptions) {
@@ -51,7 +53,7 @@ export class Outbound {
       connections_max: options.connections_max,
       policy,
       monotonic: monotonicMs,
-      connectorFor: guardedConnectors(policy, this.#resolver, options.ca ?? null),
+      connectorFor: guardedConnectors(policy, this.#resolver, this.#reading, options.ca ?? null),
     });
     this.#machine = {
       monotonic: monotonicMs,
@@ -68,6 +70,11 @@ export class Outbound {
     origin.enter(attempt);
     attempt.letGo();
     return attempt;
+  }
+
+  /** Whether there are more answers than the thread can read in time. */
+  get behind(): boolean {
+    return this.#reading.behind;
   }
 
   /** Ends every running call with `shutdown` and closes all connections. */

@@ -13,9 +13,10 @@
 import type { Socket } from 'node:net';
 import { Client } from 'undici';
 import type { Clock } from '../base/clock.ts';
-import { addressVerdict, type EgressPolicy, isBadPort, parseAddress } from './addresses.ts';
+import { type EgressPolicy, isRefusedOrigin } from './addresses.ts';
 import type { Attempt, Carrier, Lane } from './attempt.ts';
 import type { Connector, Opening } from './connector.ts';
+import { Pace, type Paced } from './pace.ts';
 import { WaitingTurns } from './waiting.ts';
 
 /** Below the 5 s after which a Node server drops an idle connection, so that a request seldom meets a closing one. */
@@ -34,6 +35,9 @@ const PATIENCE_MS = 10;
 /** So often in a row a look may be late, and then it counts all the same: who is always late would wait for ever. */
 const LATE_LOOKS_MAX = 16;
 
+/** A host with no more in flight than this is not what makes turns long. */
+const FEW = 8;
+
 export interface PoolsOptions {
   connections_per_origin_max: number;
   connections_max: number;
@@ -47,6 +51,7 @@ class Slot implements Carrier, Opening {
   readonly client: Client;
   readonly born_ms: number;
   opening: Socket | null = null;
+  readNow: (() => void) | null = null;
   /** It was never open yet. */
   fresh = true;
   /** Nobody uses it. */
@@ -80,7 +85,7 @@ class Slot implements Carrier, Opening {
 }
 
 /** All connections to one origin, and the calls that wait for one. */
-export class Origin implements Lane {
+export class Origin implements Lane, Paced {
   readonly url: string;
   readonly secure: boolean;
   /** No connection is ever opened: not http(s), a closed port, or a blocked address. */
@@ -103,18 +108,20 @@ export class Origin implements Lane {
     this.url = url;
     this.#pools = pools;
     this.secure = url.startsWith('https:');
-    this.refused = isRefused(url, pools.options.policy);
+    this.refused = isRefusedOrigin(url, pools.options.policy);
   }
 
   enter(attempt: Attempt): void {
     if (++this.#in_flight === 1) this.#pools.resting.delete(this);
     if (this.refused) return attempt.refuse();
     if (this.#pools.closed) return attempt.abort('shutdown');
-    if (this.waiting.size === 0 && this.#mayUse()) {
+    const in_time = this.#in_flight <= FEW || this.#pools.pace.hasTime();
+    if (this.waiting.size === 0 && in_time && this.#mayUse()) {
       const slot = this.#freeOrNew();
       if (slot !== null) return attempt.send(slot);
     }
     this.waiting.push(attempt);
+    if (!in_time) this.#pools.pace.later(this);
     this.#claim();
     this.#lookLater();
   }
@@ -195,17 +202,19 @@ export class Origin implements Lane {
     const slot = this.free.pop();
     if (slot !== undefined) {
       this.#taken(slot);
+      this.#pools.pace.begins();
       return slot;
     }
     return this.mayOpen() && this.#pools.hasRoom() ? this.#open() : null;
   }
 
-  #sendWaiting(): void {
-    while (this.waiting.size > 0 && !this.#pools.closed && this.#mayUse()) {
+  sendWaiting(): void {
+    while (this.waiting.size > 0 && !this.#pools.closed && this.#pools.pace.hasTime() && this.#mayUse()) {
       const slot = this.#freeOrNew();
       if (slot === null) break;
       this.waiting.shift()?.send(slot);
     }
+    if (this.waiting.size > 0 && !this.#pools.pace.hasTime()) this.#pools.pace.later(this);
     this.#claim();
     this.#lookLater();
   }
@@ -226,7 +235,7 @@ export class Origin implements Lane {
     this.#look = null;
     if (this.#pools.closed) return;
     this.#late_looks = perhaps ? this.#late_looks + 1 : 0;
-    if (this.#late_looks % LATE_LOOKS_MAX === 0) this.#sendWaiting();
+    if (this.#late_looks % LATE_LOOKS_MAX === 0) this.sendWaiting();
     this.#lookLater();
   }
 
@@ -236,6 +245,7 @@ export class Origin implements Lane {
   }
 
   #open(): Slot {
+    this.#pools.pace.opens();
     this.connections++;
     this.#opening++;
     this.#pools.connections++;
@@ -250,7 +260,7 @@ export class Origin implements Lane {
     if (!slot.fresh) return;
     slot.fresh = false;
     this.#opening--;
-    this.#sendWaiting();
+    this.sendWaiting();
   }
 
   /** One that was free is gone, as after some seconds without work. One that is in use says so by its request. */
@@ -285,6 +295,7 @@ export class Pools {
   readonly resting = new Set<Origin>();
   /** Origins where calls wait although the origin's own bound leaves room, in turn. */
   readonly starved = new Set<Origin>();
+  readonly pace = new Pace();
   connections = 0;
   free = 0;
   closed = false;
@@ -366,19 +377,6 @@ export class Pools {
     }
     return null;
   }
-}
-
-/** An origin is refused before any connection where its text alone tells; names are judged by their addresses when dialed. */
-function isRefused(url: string, policy: EgressPolicy): boolean {
-  let parsed: URL;
-  try {
-    parsed = new URL(url);
-  } catch {
-    return true;
-  }
-  if (parsed.origin !== url || (parsed.protocol !== 'http:' && parsed.protocol !== 'https:') || isBadPort(parsed.port, policy)) return true;
-  const literal = parseAddress(parsed.hostname);
-  return literal !== null && addressVerdict(literal, policy) === 'blocked';
 }
 
 function first<T>(items: Iterable<T>): T | null {

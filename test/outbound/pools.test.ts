@@ -61,10 +61,24 @@ test('connections are opened a few at a time, and a burst to a quick receiver op
   const origin = await listen(t, server);
   const outbound = outboundFor(t, { connections_per_origin_max: 400, connections_max: 400 });
   const calls = Array.from({ length: 400 }, () => outcomeOf(outbound, callTo(origin)));
-  assert.equal(outbound.stats().connections, 16);
+  assert.equal(outbound.stats().connections, 8);
   assert.ok((await Promise.all(calls)).every((o) => o.verdict === 'success'));
   assert.ok(opened < 400, `${opened} connections for 400 calls that take no time`);
   assert.deepEqual(outbound.stats(), { running: 0, origins: 1, connections: opened, connections_free: opened, names: 0 });
+});
+
+test('many calls that begin at once do not hold up the one that comes behind them for another receiver', async (t) => {
+  const [many, one] = [await holding(t), await holding(t)];
+  const outbound = outboundFor(t, { connections_per_origin_max: 100, connections_max: 200 });
+  const calls = Array.from({ length: 100 }, () => outcomeOf(outbound, callTo(many.origin)));
+  assert.equal(outbound.stats().connections, 8);
+  calls.push(outcomeOf(outbound, callTo(one.origin)));
+  assert.equal(outbound.stats().connections, 9, 'its connection is opened in the same turn');
+  await one.arrived(1);
+  assert.ok(many.held.length < 100, 'all of them went first');
+  await many.arrived(100);
+  for (const response of [...many.held, ...one.held]) response.end();
+  assert.ok((await Promise.all(calls)).every((o) => o.verdict === 'success'));
 });
 
 test('a receiver that holds its answers gets as many connections as calls', async (t) => {

@@ -1,0 +1,165 @@
+// Reads what connections without TLS bring: past the buffers of their streams, and no more of it in a turn of the event loop than a slice of
+// time. What else the thread has to do, such as to hear of a task and to claim it, comes between two slices of a flood's answers
+// (docs/decisions/0059-a-turn-is-short.md).
+//
+//   comes ──time left, and nobody waits──▶ handed to undici at once
+//     └──▶ waits ──a slice of a later turn; more of the same connection, or its end; its call's deadline──▶ handed to undici
+//
+// undici hears of it as ever: by `readable`, and by `read()`.
+import { type OnReadOpts, Socket } from 'node:net';
+import type { Clock } from '../base/clock.ts';
+
+/** A turn reads so long. The requests that follow on the answers take about as long again. */
+const SLICE_MS = 1;
+/** Where all else of a turn takes long, answers have this share of it. */
+const SHARE = 1 / 4;
+/** What has waited longer than this has come to a thread that has more to do than it can do in time. */
+const BEHIND_MS = 20;
+const READ_BYTES_MAX = 64 * 1024;
+/** More than this at once is no answer as most are, and does not wait: what waits is kept in memory. */
+const WAITING_BYTES_MAX = 4 * 1024;
+
+/** Who uses a connection. */
+export interface Reader {
+  /** No request is under way: what comes now belongs to none, and undici has to see it before it writes the next. */
+  readonly free: boolean;
+}
+
+interface Unread {
+  chunk: Buffer;
+  came_ms: number;
+}
+
+export class Reading {
+  /** For `net.connect`: all reads go to the same bytes, and are copied before the next. */
+  readonly onread: OnReadOpts;
+  readonly #clock: Clock;
+  readonly #readers = new WeakMap<Socket, Reader>();
+  /** Who came first is first. */
+  readonly #waiting = new Map<Socket, Unread>();
+  /** When the slice of this turn began, or the one of the last turn where some still wait; null where nothing came yet. */
+  #began_ms: number | null = null;
+  #ended_ms = 0;
+  #slice_ms = SLICE_MS;
+  #behind = false;
+  /** What is handed over right now, and of which connection. */
+  #chunk: Buffer | null = null;
+  #to: Socket | null = null;
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+    const came = (socket: Socket, chunk: Buffer): boolean => this.#came(socket, chunk);
+    this.onread = {
+      buffer: Buffer.allocUnsafeSlow(READ_BYTES_MAX),
+      // Node calls it on the socket, which its type does not say.
+      callback(this: unknown, bytes: number, from: Uint8Array): boolean {
+        const chunk = Buffer.allocUnsafe(bytes);
+        chunk.set(from.subarray(0, bytes));
+        return came(this as Socket, chunk);
+      },
+    };
+  }
+
+  /** Whether answers wait for longer than they should. */
+  get behind(): boolean {
+    return this.#behind;
+  }
+
+  /** From now on what this socket, opened with `onread`, brings is read here. */
+  of(socket: Socket, reader: Reader): void {
+    const take = (from: Socket): Buffer | null => this.#take(from);
+    const readNow = (from: Socket): void => this.readNow(from);
+    this.#readers.set(socket, reader);
+    socket.read = function read(size?: number) {
+      return (size === 0 ? null : take(this)) ?? Socket.prototype.read.call(this, size);
+    };
+    // What has come is read before the connection is given up, as after a reset. Before its end undici reads by itself.
+    socket.destroy = function destroy(error?: Error) {
+      readNow(this);
+      return Socket.prototype.destroy.call(this, error);
+    };
+  }
+
+  /** What waits of this connection, if anything, waits no longer. */
+  readNow(socket: Socket): void {
+    const chunk = this.#unread(socket);
+    if (chunk !== null) this.#deliver(socket, chunk);
+  }
+
+  /** False where the socket should read no more for now. */
+  #came(socket: Socket, chunk: Buffer): boolean {
+    const now_ms = this.#clock();
+    if (this.#began_ms === null) {
+      this.#began_ms = now_ms;
+      this.#slice_ms = SLICE_MS;
+      setImmediate(() => this.#slice());
+    }
+    const first = this.#unread(socket);
+    if (first !== null) this.#deliver(socket, first);
+    else if (this.#waits(socket, chunk, now_ms - this.#began_ms)) {
+      this.#waiting.set(socket, { chunk, came_ms: now_ms });
+      return true;
+    }
+    return this.#deliver(socket, chunk);
+  }
+
+  #waits(socket: Socket, chunk: Buffer, so_far_ms: number): boolean {
+    if (this.#waiting.size === 0 && so_far_ms <= this.#slice_ms) return false;
+    return chunk.length <= WAITING_BYTES_MAX && this.#readers.get(socket)?.free === false;
+  }
+
+  /** Once a turn, as long as something comes or waits. */
+  #slice(): void {
+    const began_ms = this.#clock();
+    this.#behind = false;
+    if (this.#waiting.size === 0) {
+      this.#began_ms = null;
+      return;
+    }
+    const others_ms = this.#began_ms !== null && this.#ended_ms > this.#began_ms ? began_ms - this.#ended_ms : 0;
+    this.#slice_ms = Math.max(SLICE_MS, SHARE * others_ms);
+    this.#began_ms = began_ms;
+    this.#ended_ms = began_ms;
+    for (const [socket, { chunk, came_ms }] of this.#waiting) {
+      this.#behind ||= this.#ended_ms - came_ms > BEHIND_MS;
+      this.#waiting.delete(socket);
+      this.#deliver(socket, chunk);
+      this.#ended_ms = this.#clock();
+      if (this.#ended_ms - began_ms > this.#slice_ms) break;
+    }
+    setImmediate(() => this.#slice());
+  }
+
+  /** Takes it out of the line. */
+  #unread(socket: Socket): Buffer | null {
+    const unread = this.#waiting.size === 0 ? undefined : this.#waiting.get(socket);
+    if (unread === undefined) return null;
+    this.#waiting.delete(socket);
+    return unread.chunk;
+  }
+
+  /** For undici's `read()`: what is handed over, or what waits where undici asks of itself. Its parser reads one connection at a time. */
+  #take(socket: Socket): Buffer | null {
+    if (this.#to === null) return this.#unread(socket);
+    if (this.#to !== socket) return null;
+    const chunk = this.#chunk;
+    this.#chunk = null;
+    return chunk;
+  }
+
+  /** Where undici does not take it at once, it goes into the stream as ever. A connection that is ended while another is read has no reader any more. */
+  #deliver(socket: Socket, chunk: Buffer): boolean {
+    if (socket.destroyed || this.#to !== null) return true;
+    if (socket.readableLength > 0) return Socket.prototype.push.call(socket, chunk);
+    this.#chunk = chunk;
+    this.#to = socket;
+    try {
+      socket.emit('readable');
+    } finally {
+      this.#to = null;
+    }
+    const left = this.#chunk;
+    this.#chunk = null;
+    return left === null || Socket.prototype.push.call(socket, left);
+  }
+}
