@@ -118,11 +118,11 @@ export class Attempt implements RunningCall, Timed, AnswerHead, Dispatcher.Dispa
   }
 
   abort(reason: 'shutdown' | 'cancelled'): void {
-    this.slot?.readNow?.();
     this.#end(reason === 'shutdown' ? 'retry' : 'final', reason, FAILURES[reason]);
   }
 
   onDeadline(): void {
+    // The answer may be there already.
     this.slot?.readNow?.();
     this.#end('retry', 'timeout', `No complete answer came within ${this.call.timeout_ms} ms.`);
   }

@@ -52,6 +52,7 @@ class Slot implements Carrier, Opening {
   readonly born_ms: number;
   opening: Socket | null = null;
   readNow: (() => void) | null = null;
+  broken = false;
   /** It was never open yet. */
   fresh = true;
   /** Nobody uses it. */
@@ -130,7 +131,7 @@ export class Origin implements Lane, Paced {
     const slot = attempt.slot;
     attempt.slot = null;
     if (!(slot instanceof Slot)) this.waiting.remove(attempt);
-    else if (!attempt.reusable) {
+    else if (!attempt.reusable || slot.broken) {
       // The client goes with its connection: after an aborted request undici's client connects again by itself, for
       // nothing, and after some errors of connecting it never does.
       this.#forget(slot);
@@ -239,9 +240,9 @@ export class Origin implements Lane, Paced {
     this.#lookLater();
   }
 
-  /** Waits for a share of the budget while its own bounds leave room. */
+  /** Waits for a share of the budget while its own bounds leave room, and the budget does not. */
   #claim(): void {
-    if (this.waiting.size > 0 && this.mayOpen()) this.#pools.starved.add(this);
+    if (this.waiting.size > 0 && this.mayOpen() && !this.#pools.hasBudget()) this.#pools.starved.add(this);
   }
 
   #open(): Slot {
@@ -324,9 +325,13 @@ export class Pools {
     return origin;
   }
 
+  hasBudget(): boolean {
+    return this.connections < this.options.connections_max;
+  }
+
   /** May one more connection be opened? Closes a free one elsewhere for it where the budget is used up. */
   hasRoom(): boolean {
-    if (this.connections < this.options.connections_max) return true;
+    if (this.hasBudget()) return true;
     if (this.free === 0) return false;
     const donor = firstWithFree(this.resting) ?? firstWithFree(this.#origins.values());
     donor?.closeOne();
@@ -344,7 +349,7 @@ export class Pools {
 
   /** A connection was given up: another may be opened, by a starved origin, or else by `origin` for those that wait there. */
   feed(origin: Origin): void {
-    if (this.closed || this.connections >= this.options.connections_max) return;
+    if (this.closed || !this.hasBudget()) return;
     const next = this.#nextStarved();
     if (next !== null) {
       this.starved.delete(next);

@@ -3,7 +3,7 @@
 // (docs/decisions/0059-a-turn-is-short.md).
 //
 //   comes ──time left, and nobody waits──▶ handed to undici at once
-//     └──▶ waits ──a slice of a later turn; more of the same connection, or its end; its call's deadline──▶ handed to undici
+//     └──▶ waits ──a slice of a later turn; the end of its connection; its call's deadline──▶ handed to undici
 //
 // undici hears of it as ever: by `readable`, and by `read()`.
 import { type OnReadOpts, Socket } from 'node:net';
@@ -14,15 +14,17 @@ const SLICE_MS = 1;
 /** Where all else of a turn takes long, answers have this share of it. */
 const SHARE = 1 / 4;
 /** What has waited longer than this has come to a thread that has more to do than it can do in time. */
-const BEHIND_MS = 20;
+const BEHIND_MS = 60;
 const READ_BYTES_MAX = 64 * 1024;
-/** More than this at once is no answer as most are, and does not wait: what waits is kept in memory. */
+/** More than this is no answer as most are, and does not wait: what waits is kept in memory. */
 const WAITING_BYTES_MAX = 4 * 1024;
 
 /** Who uses a connection. */
 export interface Reader {
   /** No request is under way: what comes now belongs to none, and undici has to see it before it writes the next. */
   readonly free: boolean;
+  /** The connection broke: it carries no other request. */
+  broken: boolean;
 }
 
 interface Unread {
@@ -68,19 +70,24 @@ export class Reading {
   /** From now on what this socket, opened with `onread`, brings is read here. */
   of(socket: Socket, reader: Reader): void {
     const take = (from: Socket): Buffer | null => this.#take(from);
-    const readNow = (from: Socket): void => this.readNow(from);
+    const broke = (broken: Socket): void => {
+      reader.broken = true;
+      this.readNow(broken);
+    };
+    const forget = (ended: Socket): void => void this.#waiting.delete(ended);
     this.#readers.set(socket, reader);
     socket.read = function read(size?: number) {
       return (size === 0 ? null : take(this)) ?? Socket.prototype.read.call(this, size);
     };
-    // What has come is read before the connection is given up, as after a reset. Before its end undici reads by itself.
-    socket.destroy = function destroy(error?: Error) {
-      readNow(this);
+    // What has come is read before the connection breaks. Before its end undici reads by itself; what is ended on this side has no reader any more.
+    socket.destroy = function destroy(error?: NodeJS.ErrnoException) {
+      if (error?.syscall !== undefined) broke(this);
+      else forget(this);
       return Socket.prototype.destroy.call(this, error);
     };
   }
 
-  /** What waits of this connection, if anything, waits no longer. */
+  /** What waits of this connection, if anything, waits no longer. Not to be called while undici parses: it does so for one connection at a time. */
   readNow(socket: Socket): void {
     const chunk = this.#unread(socket);
     if (chunk !== null) this.#deliver(socket, chunk);
@@ -94,18 +101,21 @@ export class Reading {
       this.#slice_ms = SLICE_MS;
       setImmediate(() => this.#slice());
     }
-    const first = this.#unread(socket);
-    if (first !== null) this.#deliver(socket, first);
-    else if (this.#waits(socket, chunk, now_ms - this.#began_ms)) {
-      this.#waiting.set(socket, { chunk, came_ms: now_ms });
+    const before = this.#waiting.size === 0 ? undefined : this.#waiting.get(socket);
+    const all = before === undefined ? chunk : Buffer.concat([before.chunk, chunk]);
+    if (this.#waits(socket, all, now_ms - this.#began_ms)) {
+      this.#waiting.set(socket, { chunk: all, came_ms: before?.came_ms ?? now_ms });
       return true;
     }
-    return this.#deliver(socket, chunk);
+    if (before !== undefined) this.#waiting.delete(socket);
+    return this.#deliver(socket, all);
   }
 
   #waits(socket: Socket, chunk: Buffer, so_far_ms: number): boolean {
     if (this.#waiting.size === 0 && so_far_ms <= this.#slice_ms) return false;
-    return chunk.length <= WAITING_BYTES_MAX && this.#readers.get(socket)?.free === false;
+    // What lies in the stream came before.
+    if (chunk.length > WAITING_BYTES_MAX || socket.readableLength > 0) return false;
+    return this.#readers.get(socket)?.free === false;
   }
 
   /** Once a turn, as long as something comes or waits. */
@@ -127,6 +137,7 @@ export class Reading {
       this.#ended_ms = this.#clock();
       if (this.#ended_ms - began_ms > this.#slice_ms) break;
     }
+    // Behind the requests that follow on these.
     setImmediate(() => this.#slice());
   }
 
@@ -147,9 +158,9 @@ export class Reading {
     return chunk;
   }
 
-  /** Where undici does not take it at once, it goes into the stream as ever. A connection that is ended while another is read has no reader any more. */
+  /** Where undici does not take it at once, it goes into the stream as ever. */
   #deliver(socket: Socket, chunk: Buffer): boolean {
-    if (socket.destroyed || this.#to !== null) return true;
+    if (socket.destroyed) return true;
     if (socket.readableLength > 0) return Socket.prototype.push.call(socket, chunk);
     this.#chunk = chunk;
     this.#to = socket;

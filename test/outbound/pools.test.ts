@@ -81,6 +81,25 @@ test('many calls that begin at once do not hold up the one that comes behind the
   assert.ok((await Promise.all(calls)).every((o) => o.verdict === 'success'));
 });
 
+test('nor do they take the connections of others while there are more to be had', async (t) => {
+  let opened = 0;
+  const server = createHttpServer((_request, response) => response.end());
+  server.on('connection', () => opened++);
+  const origin = await listen(t, server);
+  const { origin: many, arrived, held } = await holding(t);
+  const outbound = outboundFor(t, { connections_per_origin_max: 100, connections_max: 200 });
+  await Promise.all(Array.from({ length: 8 }, () => outcomeOf(outbound, callTo(origin))));
+  assert.equal(opened, 8);
+  const calls = Array.from({ length: 8 }, () => outcomeOf(outbound, callTo(origin)));
+  const others = Array.from({ length: 100 }, () => outcomeOf(outbound, callTo(many)));
+  await Promise.all(calls);
+  await arrived(100);
+  for (const response of held) response.end();
+  await Promise.all(others);
+  assert.equal((await outcomeOf(outbound, callTo(origin))).verdict, 'success');
+  assert.deepEqual([opened, outbound.stats().connections], [8, 108]);
+});
+
 test('a receiver that holds its answers gets as many connections as calls', async (t) => {
   const { origin, held, arrived } = await holding(t);
   const outbound = outboundFor(t, { connections_per_origin_max: 200, connections_max: 200 });

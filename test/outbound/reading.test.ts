@@ -17,7 +17,7 @@ const LOOK_MS = 10;
 
 interface Stage {
   reading: Reading;
-  slots: { opening: Socket | null; readNow: (() => void) | null; free: boolean }[];
+  slots: { opening: Socket | null; readNow: (() => void) | null; free: boolean; broken: boolean }[];
   /** The receiver's side. */
   asked: Socket[];
   /** Status and turn of each answer so far. */
@@ -46,7 +46,7 @@ async function together(t: TestContext, answer: (socket: Socket) => void): Promi
     watch = setImmediate(next);
   });
   t.after(() => clearImmediate(watch));
-  const slots = Array.from({ length: COUNT }, () => ({ opening: null, readNow: null, free: false }) satisfies Opening);
+  const slots = Array.from({ length: COUNT }, () => ({ opening: null, readNow: null, free: false, broken: false }) satisfies Opening);
   const answered: Stage['answered'] = [];
   const all = slots.map(async (slot) => {
     const client = new Client(origin, { connect: connectorFor(slot), pipelining: 1 });
@@ -90,6 +90,10 @@ test('what has come is read before the connection is given up', async (t) => {
   for (const socket of stage.asked) socket.resetAndDestroy();
   await stage.all;
   assert.equal(stage.answered.length, COUNT);
+  assert.ok(
+    stage.slots.every(({ broken }) => broken),
+    'no other request goes there',
+  );
 });
 
 test('an answer that is asked for, or too large to be kept, does not wait', async (t) => {
