@@ -1,6 +1,6 @@
 // Outcomes that wait to be told to Redis, and for how long: a call that tells of many costs hardly more than one that tells of few.
 // While others of the partition are under way they may keep these company; where an outcome frees a slot of a limiter others wait
-// for it, so it is told soon.
+// for it, so it is told soon; and a task that is put back for later is told of at once, since until then a death of the thread would count for it.
 import { monotonicMs } from '../base/clock.ts';
 import { SETTLE_DELAY_MS, SETTLE_DELAY_MS_MAX, SETTLE_FLUSH, SETTLE_MAX } from '../base/limits.ts';
 import type { Late, Settlement } from '../store/partition.ts';
@@ -15,6 +15,7 @@ export class Outcomes {
   #waiting: Settlement[] = [];
   #first_ms = 0;
   #urgent = false;
+  #at_once = false;
   #lates: Late[] = [];
   #lates_ms = Number.POSITIVE_INFINITY;
 
@@ -37,11 +38,14 @@ export class Outcomes {
     if (this.#waiting.length === 0) {
       this.#first_ms = monotonicMs();
       this.#urgent = false;
+      this.#at_once = false;
     }
     this.#waiting.push(settlement);
     const urgent = !this.#urgent && settlement.flight.limit?.kind === 'c';
     if (urgent) this.#urgent = true;
-    return urgent || this.#waiting.length === 1 || this.#waiting.length === this.#under_way();
+    const at_once = !this.#at_once && settlement.verdict === 'b' && settlement.delay_ms > 0;
+    if (at_once) this.#at_once = true;
+    return urgent || at_once || this.#waiting.length === 1 || this.#waiting.length === this.#under_way();
   }
 
   /** A start came later than its limiter let it; says whether the time at which that is to be told has changed. */
@@ -72,7 +76,7 @@ export class Outcomes {
   /** When the outcomes are to be told; Infinity where there are none. */
   get due_ms(): number {
     if (this.#waiting.length === 0) return Number.POSITIVE_INFINITY;
-    if (this.full) return this.#first_ms;
+    if (this.full || this.#at_once) return this.#first_ms;
     const alone = this.#urgent || this.#waiting.length >= this.#under_way();
     return this.#first_ms + (alone ? SETTLE_DELAY_MS : SETTLE_DELAY_MS_MAX);
   }

@@ -43,14 +43,18 @@ describe('a pump with nothing left to claim', () => {
     await until(() => host.ticks > 0 && pump.empty, 5_000, 'the first look');
     await single();
     await until(() => host.started.length === 1, 5_000, 'the first task');
-    const from = held.called.length;
+    let looked = 0;
     for (let k = 1; k <= 5; k++) {
+      const [from, looks] = [held.called.length, host.ticks];
       settled(pump, host.started.at(-1) ?? assert.fail());
       await until(isFree, 5_000, 'the offer');
       await single();
       await until(() => host.started.length === k + 1, 5_000, `task ${k}`);
+      // A look of the pump's own may find it before the bell is heard.
+      if (host.ticks === looks) assert.equal(claims(from), 0);
+      else looked += 1;
     }
-    assert.equal(claims(from), 0);
+    assert.ok(looked < 5, 'none came by the bell alone');
     assert.equal(new Set(host.started.map(({ flight, index }) => `${flight.core} ${index}`)).size, 6);
     settled(pump, host.started.at(-1) ?? assert.fail());
     await pump.drained();
