@@ -46,6 +46,18 @@ describe('outcomes wait for company', () => {
     assertWait(outcomes, again_ms, SETTLE_DELAY_MS_MAX);
   });
 
+  test('not at all where one is put back for later', () => {
+    const outcomes = new Outcomes(() => 100);
+    outcomes.push(settlement(0));
+    const from_ms = monotonicMs();
+    assert.equal(outcomes.push({ ...settlement(1), verdict: 'b', delay_ms: 500 }), true);
+    assert.ok(outcomes.due_ms <= from_ms);
+    assert.equal(outcomes.takeDue(monotonicMs()).length, 2);
+    const next_ms = monotonicMs();
+    outcomes.push({ ...settlement(2), verdict: 'b' });
+    assertWait(outcomes, next_ms, SETTLE_DELAY_MS_MAX);
+  });
+
   test('not at all where they are many, and those that could not be told come first', () => {
     const outcomes = new Outcomes(() => 10_000);
     for (let i = 0; i < SETTLE_MAX + 1; i++) {
