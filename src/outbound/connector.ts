@@ -35,7 +35,7 @@ export function guardedConnectors(
   reading: Reading,
   ca: string | null,
 ): (slot: Opening) => Connector {
-  const options = {
+  const common = {
     timeout: CONNECT_MS_MAX,
     autoSelectFamily: true,
     autoSelectFamilyAttemptTimeout: ADDRESS_MS,
@@ -45,8 +45,8 @@ export function guardedConnectors(
     // Node takes `ca` instead of its own list, not beside it.
     ...(ca === null ? {} : { ca: [...rootCertificates, ca] }),
   };
-  const secure = buildConnector(options as buildConnector.BuildOptions);
-  const plain = buildConnector({ ...options, onread: reading.onread } as buildConnector.BuildOptions);
+  const secure = buildConnector(common as buildConnector.BuildOptions);
+  const plain = buildConnector({ ...common, onread: reading.onread } as buildConnector.BuildOptions);
 
   return (slot) => (options, callback) => {
     const literal = parseAddress(options.hostname);
@@ -54,8 +54,8 @@ export function guardedConnectors(
       callback(new ConnectError(EBLOCKED), null);
       return;
     }
-    // undici's connector returns the socket, though its type does not say so.
     const connect = options.protocol === 'https:' ? secure : plain;
+    // undici's connector returns the socket, though its type does not say so.
     const socket: unknown = connect(options, (error, open) => {
       slot.opening = null;
       if (error !== null) return callback(error, null);

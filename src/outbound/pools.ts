@@ -325,6 +325,7 @@ export class Pools {
     return origin;
   }
 
+  /** May one more be opened without closing another? */
   hasBudget(): boolean {
     return this.connections < this.options.connections_max;
   }

@@ -43,19 +43,20 @@ describe('a pump with nothing left to claim', () => {
     await until(() => host.ticks > 0 && pump.empty, 5_000, 'the first look');
     await single();
     await until(() => host.started.length === 1, 5_000, 'the first task');
-    let looked = 0;
-    for (let k = 1; k <= 5; k++) {
+    let rounds = 0;
+    for (let k = 1; rounds < 5; k++) {
+      assert.ok(k <= 20, 'none comes by the bell alone');
       const [from, looks] = [held.called.length, host.ticks];
       settled(pump, host.started.at(-1) ?? assert.fail());
       await until(isFree, 5_000, 'the offer');
       await single();
       await until(() => host.started.length === k + 1, 5_000, `task ${k}`);
-      // A look of the pump's own may find it before the bell is heard.
-      if (host.ticks === looks) assert.equal(claims(from), 0);
-      else looked += 1;
+      // A look of the pump's own may find it before the bell is heard: that round does not count.
+      if (host.ticks > looks) continue;
+      assert.equal(claims(from), 0);
+      rounds += 1;
     }
-    assert.ok(looked < 5, 'none came by the bell alone');
-    assert.equal(new Set(host.started.map(({ flight, index }) => `${flight.core} ${index}`)).size, 6);
+    assert.equal(new Set(host.started.map(({ flight, index }) => `${flight.core} ${index}`)).size, host.started.length);
     settled(pump, host.started.at(-1) ?? assert.fail());
     await pump.drained();
     assert.equal(await pump.audit(), 0);
