@@ -10,22 +10,14 @@
 // them before the last would have been there, and an origin that takes its time has all it may have after some round trips.
 // With PATIENT_FROM of them in use a call waits a while for one of these: where answers come quickly more connections carry no more
 // calls, and each call costs more, since nothing of its connection is in the processor's caches any more.
-import type { Socket } from 'node:net';
-import { Client } from 'undici';
 import type { Clock } from '../base/clock.ts';
 import { type EgressPolicy, isRefusedOrigin } from './addresses.ts';
-import type { Attempt, Carrier, Lane } from './attempt.ts';
+import type { Attempt, Lane } from './attempt.ts';
 import type { Connector, Opening } from './connector.ts';
 import { Pace, type Paced } from './pace.ts';
+import { Slot } from './slot.ts';
 import { WaitingTurns } from './waiting.ts';
 
-/** Below the 5 s after which a Node server drops an idle connection, so that a request seldom meets a closing one. */
-const KEEP_ALIVE_MS = 4_000;
-/** Taken off a server's own `Keep-Alive: timeout=…`. */
-const KEEP_ALIVE_MARGIN_MS = 1_000;
-/** A busy connection is opened anew after this time, so that a change of DNS or of a load balancer reaches us. */
-const CONNECTION_AGE_MS_MAX = 120_000;
-const ANSWER_HEAD_BYTES_MAX = 16 * 1024;
 const ORIGINS_MAX = 4_096;
 /** Connections of an origin that may be opened at a time, however few are open. */
 const OPENING_MIN = 16;
@@ -44,45 +36,6 @@ export interface PoolsOptions {
   policy: EgressPolicy;
   monotonic: Clock;
   connectorFor: (slot: Opening) => Connector;
-}
-
-/** One connection, open or not: undici opens it with the first request. */
-class Slot implements Carrier, Opening {
-  readonly client: Client;
-  readonly born_ms: number;
-  opening: Socket | null = null;
-  readNow: (() => void) | null = null;
-  broken = false;
-  /** It was never open yet. */
-  fresh = true;
-  /** Nobody uses it. */
-  free = false;
-
-  constructor(origin: string, born_ms: number, connectorFor: (slot: Opening) => Connector) {
-    this.born_ms = born_ms;
-    this.client = new Client(origin, {
-      connect: connectorFor(this),
-      pipelining: 1,
-      keepAliveTimeout: KEEP_ALIVE_MS,
-      keepAliveMaxTimeout: KEEP_ALIVE_MS,
-      keepAliveTimeoutThreshold: KEEP_ALIVE_MARGIN_MS,
-      maxHeaderSize: ANSWER_HEAD_BYTES_MAX,
-      // Our own deadlines cover both, and the body as a whole.
-      headersTimeout: 0,
-      bodyTimeout: 0,
-    });
-  }
-
-  /** Closes it once undici has finished with the request that has just been answered. */
-  retire(): void {
-    this.client.close(noop);
-  }
-
-  /** Closes it at once, also halfway through connecting. */
-  destroy(): void {
-    this.opening?.destroy();
-    this.client.destroy(noop);
-  }
 }
 
 /** All connections to one origin, and the calls that wait for one. */
@@ -137,7 +90,7 @@ export class Origin implements Lane, Paced {
       this.#forget(slot);
       slot.destroy();
       this.#goOn();
-    } else if (this.#pools.closed || attempt.finished_ms - slot.born_ms > CONNECTION_AGE_MS_MAX || this.#pools.owes(this)) {
+    } else if (this.#pools.closed || attempt.finished_ms > slot.until_ms || this.#pools.owes(this)) {
       this.#forget(slot);
       slot.retire();
       this.#goOn();
@@ -247,10 +200,11 @@ export class Origin implements Lane, Paced {
 
   #open(): Slot {
     this.#pools.pace.opens();
+    const { monotonic, connectorFor } = this.#pools.options;
+    const slot = new Slot(this.url, this.connections, monotonic(), connectorFor);
     this.connections++;
     this.#opening++;
     this.#pools.connections++;
-    const slot = new Slot(this.url, this.#pools.options.monotonic(), this.#pools.options.connectorFor);
     slot.client.once('connect', () => this.#opened(slot));
     slot.client.on('disconnect', () => this.#closed(slot));
     return slot;
@@ -394,5 +348,3 @@ function firstWithFree(origins: Iterable<Origin>): Origin | null {
   for (const origin of origins) if (origin.free.length > 0) return origin;
   return null;
 }
-
-function noop(): void {}

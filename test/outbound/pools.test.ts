@@ -310,6 +310,20 @@ test('a receiver that closes after each answer, or while idle, is dialed again',
   }
 });
 
+test('connections that were used together are not closed together', async (t) => {
+  const { origin, held, arrived } = await holding(t);
+  const outbound = outboundFor(t, { connections_per_origin_max: 24 });
+  const calls = Array.from({ length: 24 }, () => outcomeOf(outbound, callTo(origin)));
+  await arrived(24);
+  const closed_ms: number[] = [];
+  for (const { socket } of held) socket?.once('close', () => closed_ms.push(performance.now()));
+  for (const response of held) response.end();
+  await Promise.all(calls);
+  await until(() => closed_ms.length === 24, 10_000, 'all to be closed');
+  assert.ok(Math.max(...closed_ms) - Math.min(...closed_ms) > 100, closed_ms.join(' '));
+  assert.deepEqual([outbound.stats().connections, outbound.stats().connections_free], [0, 0]);
+});
+
 test('origins at rest beyond the bound are forgotten', async (t) => {
   const outbound = outboundFor(t, { lookup: (_name, done) => done(Object.assign(new Error('no'), { code: 'ENOTFOUND' }), []) });
   for (let i = 0; i < 5_000; i += 100) {
