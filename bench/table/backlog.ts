@@ -5,13 +5,12 @@ import { statfs } from 'node:fs/promises';
 import { freemem, tmpdir } from 'node:os';
 import { pause, type Stage } from '../lib/bench.ts';
 import { runSluice } from './end-to-end.ts';
-import { type Ground, HOUR_MS, type Row, type Side, startStage, tableBodies } from './row.ts';
+import { EACH, type Ground, HOUR_MS, type Row, type Side, startStage, tableBodies, WARM_UP } from './row.ts';
 
 const MILLION = 1_000_000;
 const FILL_EACH = 10_000;
 /** Batches that are under way or read ahead while an engine is filled. */
 const FILL_BATCHES = 40;
-const WARM_UP = 5_000;
 /** Of memory: twice what Redis keeps, since its append-only file is rewritten by a copy. Of disk: the same. */
 const BYTES_EACH = 1_000;
 
@@ -42,7 +41,7 @@ async function sluice(ground: Ground): Promise<Side> {
     const stage = await startStage(ground);
     levels.push({ waiting, stage });
     await fill(stage, waiting);
-    await runSluice(stage, WARM_UP, '/hook');
+    await runSluice(stage, ground.smoke ? EACH : WARM_UP, '/hook');
   }
   const count = ground.smoke ? 1_000 : 100_000;
   let turn = 0;

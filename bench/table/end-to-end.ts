@@ -5,9 +5,10 @@ import { Bullmq, type BullmqSetup, FAST_SETUPS } from '../lib/bullmq.ts';
 import { Graphile } from '../lib/graphile.ts';
 import { best } from '../lib/peer.ts';
 import type { Receiver } from '../lib/receiver.ts';
-import { BYTES, exactly, type Ground, ownCpuSeconds, type Row, type Side, startStage, tableBodies } from './row.ts';
+import { BYTES, exactly, type Ground, ownCpuSeconds, type Row, type Side, startStage, tableBodies, WARM_UP } from './row.ts';
 
-const WARM_UP = 5_000;
+/** Before one of several set-ups of a peer is tried. */
+const TRY_WARM_UP = 5_000;
 const SLOW_MS = 50;
 const LOOK_AGAIN_MS = 2;
 /** The last batches are looked at until they are completed; the others are verified when the time is taken. */
@@ -114,7 +115,7 @@ async function bullmq({ receiver }: Ground, { count, path, setups }: Work): Prom
   };
   const setup = await best(setups, async (tried) => {
     const peer = await Bullmq.start(receiver.origin, tried);
-    await run(peer, WARM_UP);
+    await run(peer, TRY_WARM_UP);
     const { tasks_per_s } = await run(peer, 20_000);
     await peer.stop();
     return tasks_per_s ?? 0;
@@ -142,7 +143,7 @@ async function graphile({ receiver, smoke }: Ground, { count, path }: Work): Pro
     await peer.tidy();
     return figures;
   };
-  await run(WARM_UP);
+  await run(Math.min(count, WARM_UP));
   return { once: () => run(count), close: () => peer.stop() };
 }
 

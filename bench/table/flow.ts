@@ -3,10 +3,12 @@
 import { Bullmq, type BullmqSetup, FAST_SETUPS } from '../lib/bullmq.ts';
 import { best } from '../lib/peer.ts';
 import { median } from '../lib/stats.ts';
-import { BYTES, exactly, type Ground, type Row, type Side, startStage, tableBodies } from './row.ts';
+import { BYTES, exactly, type Ground, type Row, type Side, startStage, tableBodies, WARM_UP } from './row.ts';
 
 const SIZES = [1_000, 10_000] as const;
 const TRIALS = 3;
+/** Of both sizes, before anything is measured. */
+const WARM_ROUNDS = Math.ceil(WARM_UP / (SIZES[0] + SIZES[1]));
 
 export const flow: Row = {
   name: 'flow',
@@ -35,7 +37,7 @@ async function sluice(ground: Ground): Promise<Side> {
     await exactly(receiver, size);
     return ms;
   };
-  for (let i = 0; i < (ground.smoke ? 0 : TRIALS); i++) for (const size of SIZES) await run(size);
+  for (let i = 0; i < (ground.smoke ? 0 : WARM_ROUNDS); i++) for (const size of SIZES) await run(size);
   return { once: async () => ({ ms_1000: await run(1_000), ms_10000: await run(10_000) }), close: () => stage.stop() };
 }
 
@@ -50,19 +52,19 @@ async function bullmq({ receiver, smoke }: Ground): Promise<Side> {
     await exactly(receiver, size);
     return ms;
   };
-  const warmed = async (setup: BullmqSetup): Promise<Bullmq> => {
+  const warmed = async (setup: BullmqSetup, rounds: number): Promise<Bullmq> => {
     const peer = await Bullmq.start(receiver.origin, setup);
-    for (let i = 0; i < (smoke ? 0 : TRIALS); i++) for (const size of SIZES) await run(peer, size);
+    for (let i = 0; i < (smoke ? 0 : rounds); i++) for (const size of SIZES) await run(peer, size);
     return peer;
   };
   const setup = await best(smoke ? [FAST_SETUPS[0]] : FAST_SETUPS, async (tried) => {
-    const peer = await warmed(tried);
+    const peer = await warmed(tried, TRIALS);
     const ms: number[] = [];
     for (let i = 0; i < TRIALS; i++) ms.push((await run(peer, 1_000)) + (await run(peer, 10_000)));
     await peer.stop();
     return 1_000 / median(ms);
   });
-  const peer = await warmed(setup);
+  const peer = await warmed(setup, WARM_ROUNDS);
   const used = { workers: setup.workers, concurrency: setup.concurrency };
   return { once: async () => ({ ms_1000: await run(peer, 1_000), ms_10000: await run(peer, 10_000), ...used }), close: () => peer.stop() };
 }
