@@ -177,7 +177,9 @@ export function startTraffic(clients: readonly Client[], receiver: Receiver): Tr
         expected.push(...(await client.allTasks(id)).map((one) => one.id));
       }
       for (const id of singles) {
-        await client.taskWhen(id, ({ status }) => status === 'completed', ms_max);
+        await client
+          .taskWhen(id, ({ status }) => status === 'completed', ms_max)
+          .catch((error: unknown) => assert.fail(`${String(error)}; it was called: ${calledText(receiver, id)}`));
         expected.push(id);
       }
       assert.equal(expected.length, accepted);
@@ -193,6 +195,11 @@ export function startTraffic(clients: readonly Client[], receiver: Receiver): Tr
       return { repeats: calls - expected.length, tasks: expected.length };
     },
   };
+}
+
+function calledText(receiver: Receiver, id: string): string {
+  const calls = receiver.calls.filter((call) => call.id === id);
+  return JSON.stringify(calls.map(({ at_ms, attempt, answered, gone }) => ({ at: new Date(at_ms), attempt, answered, gone })));
 }
 
 /** Refusals by request and status, for a diagnostic line. */
