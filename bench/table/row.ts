@@ -48,8 +48,8 @@ export const BYTES = 200;
 export const EACH = 1_000;
 export const HOUR_MS = 3_600_000;
 /**
- * Tasks that each side has made, end to end, before anything is measured. What Node compiles while it gets warm it compiles on the cores that
- * everybody shares: CPU a task of a server halves over its first 100,000 and is steady from then on.
+ * Tasks that each side has made, end to end, before anything is measured, or as many as are measured then. What Node compiles while it gets warm it
+ * compiles on the cores that everybody shares: CPU a task of a server falls by a third over its first 200,000.
  */
 export const WARM_UP = 100_000;
 
