@@ -7,6 +7,7 @@ import { BareRedis } from './lib/bare-redis.ts';
 import { type Bench, type Figures, pause, type Stage } from './lib/bench.ts';
 import { batchBodies, task } from './lib/payload.ts';
 import { startPeer } from './lib/peer.ts';
+import { mostWithin } from './lib/stats.ts';
 
 const SECOND_MS = 1_000;
 /** What a start may take to arrive, so that a later one seems to follow too early. */
@@ -21,12 +22,12 @@ export const limiterShare: Bench = {
     for (const rate of rates) {
       const window = await arrivals(stage, 'window', { limit: rate, interval: 1 }, rate);
       figures[`window_${rate}_share`] = slotShare(window, rate);
-      figures[`window_${rate}_most`] = mostInASecond(window, rate);
+      figures[`window_${rate}_most`] = mostWithin(window, SECOND_MS - WAY_MS) / rate;
       // What comes back in 50 ms: a bucket that is full loses what drips in until somebody looks.
       const capacity = rate / 20;
       const leaky = await arrivals(stage, 'leaky', { capacity, drain_rate: rate, interval: 1 }, rate);
       figures[`leaky_${rate}_share`] = evenShare(leaky, rate);
-      figures[`leaky_${rate}_most`] = mostInASecond(leaky, rate + capacity);
+      figures[`leaky_${rate}_most`] = mostWithin(leaky, SECOND_MS - WAY_MS) / (rate + capacity);
     }
     return figures;
   },
@@ -59,16 +60,6 @@ function evenShare(at_ms: readonly number[], rate: number): number {
   const from = at_ms.findIndex((at) => at >= first + 2 * SECOND_MS);
   const span_ms = (at_ms.at(-1) ?? 0) - (at_ms[from] ?? 0);
   return (at_ms.length - 1 - from) / ((span_ms / SECOND_MS) * rate);
-}
-
-/** The most that came in any span of a second, less the way, of what may come in one. */
-function mostInASecond(at_ms: readonly number[], allowed: number): number {
-  let most = 0;
-  for (let from = 0, to = 0; to < at_ms.length; to++) {
-    while ((at_ms[to] ?? 0) - (at_ms[from] ?? 0) >= SECOND_MS - WAY_MS) from++;
-    most = Math.max(most, to - from + 1);
-  }
-  return most / allowed;
 }
 
 const WAITING = 50_000;

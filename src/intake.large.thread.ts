@@ -32,7 +32,7 @@ export interface LargePrepared {
 }
 
 export default async function run(request: PrepareRequest): Promise<LargePrepared> {
-  takeBreaths(request.body.byteLength > INTAKE_GIVES_WAY_BYTES_MIN ? demand : null);
+  takeBreaths(demand, request.body.byteLength > INTAKE_GIVES_WAY_BYTES_MIN);
   const prepared = prepare(request, data.policy);
   const { outcome } = prepared;
   if (outcome.kind === 'ready' && request.stage !== null && (await staged(outcome, request.stage))) {

@@ -21,6 +21,16 @@ export function rounded(value: number, digits = 4): number {
   return Number.isFinite(value) ? Number(value.toPrecision(digits)) : value;
 }
 
+/** The most of these ascending times that lie within less than `span_ms` of each other. */
+export function mostWithin(at_ms: readonly number[], span_ms: number): number {
+  let most = 0;
+  for (let from = 0, to = 0; to < at_ms.length; to++) {
+    while ((at_ms[to] ?? 0) - (at_ms[from] ?? 0) >= span_ms) from++;
+    most = Math.max(most, to - from + 1);
+  }
+  return most;
+}
+
 /** Of the straight line through these points (least squares); NaN of fewer than two. */
 export function slope(points: readonly (readonly [x: number, y: number])[]): number {
   const mean = (of: (point: readonly [number, number]) => number): number =>

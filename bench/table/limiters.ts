@@ -3,6 +3,7 @@
 import { Bullmq, type BullmqSetup } from '../lib/bullmq.ts';
 import { best } from '../lib/peer.ts';
 import type { Receiver } from '../lib/receiver.ts';
+import { mostWithin } from '../lib/stats.ts';
 import { BYTES, exactly, type Ground, type Row, type Side, startStage, tableBodies } from './row.ts';
 
 const SECOND_MS = 1_000;
@@ -115,7 +116,7 @@ function shapeOf(at_ms: readonly number[], { rate, skip_ms }: Size): Shape {
   return {
     share: share(steady, rate),
     variation: variation(steady, from_ms, last_ms),
-    over_percent: (mostInASecond(at_ms) / rate - 1) * 100,
+    over_percent: (mostWithin(at_ms, SECOND_MS) / rate - 1) * 100,
   };
 }
 
@@ -135,13 +136,4 @@ function variation(at_ms: readonly number[], from_ms: number, to_ms: number): nu
   const mean = counts.reduce((sum, count) => sum + count, 0) / counts.length;
   const squares = counts.reduce((sum, count) => sum + (count - mean) ** 2, 0);
   return Math.sqrt(squares / counts.length) / mean;
-}
-
-function mostInASecond(at_ms: readonly number[]): number {
-  let most = 0;
-  for (let from = 0, to = 0; to < at_ms.length; to++) {
-    while ((at_ms[to] ?? 0) - (at_ms[from] ?? 0) >= SECOND_MS) from++;
-    most = Math.max(most, to - from + 1);
-  }
-  return most;
 }

@@ -48,10 +48,10 @@ export const BYTES = 200;
 export const EACH = 1_000;
 export const HOUR_MS = 3_600_000;
 /**
- * Tasks that each side has made, end to end, before anything is measured, or as many as are measured then. What Node compiles while it gets warm it
+ * Tasks that each side has made, end to end, before anything is measured. What Node compiles while it gets warm it
  * compiles on the cores that everybody shares: CPU a task of a server falls by a third over its first 200,000.
  */
-export const WARM_UP = 100_000;
+export const WARM_UP = 200_000;
 
 /** An engine of its own with what is on by default, and its API. */
 export async function startStage({ entry, receiver, smoke, shared }: Ground): Promise<Stage & { stop(): Promise<void> }> {

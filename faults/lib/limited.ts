@@ -3,6 +3,7 @@ import { fork } from 'node:child_process';
 import { once } from 'node:events';
 import { after } from 'node:test';
 import { fileURLToPath } from 'node:url';
+import { mostWithin } from '../../bench/lib/stats.ts';
 import type { Scene } from './scene.ts';
 
 export const LIMIT = 50;
@@ -41,14 +42,5 @@ export async function startLimited(scene: Scene, seconds: number): Promise<Limit
     retry: { max_retries: 5, delay: 0.2 },
   }));
   await scene.driver.batch(tasks);
-  return { mostInASecond: () => mostInASecond(heard_ms) };
-}
-
-function mostInASecond(at_ms: readonly number[]): number {
-  let most = 0;
-  for (let first = 0, last = 0; last < at_ms.length; last++) {
-    while ((at_ms[last] ?? 0) - (at_ms[first] ?? 0) >= 1_000 - JITTER_MS) first++;
-    most = Math.max(most, last - first + 1);
-  }
-  return most;
+  return { mostInASecond: () => mostWithin(heard_ms, 1_000 - JITTER_MS) };
 }

@@ -7,6 +7,8 @@ local GRANT_AGED_MAX, GRANT_RANGES_MAX, GRANT_KEEP_US = 200, 500, 2592000000000 
 local GRANT_MS = 500
 local GRANT_PAUSE_US, GRANT_TOGETHER_US = 5000, 3000 -- between two looks at a lane that grants ahead of time; of what it grants so
 local GRANT_BURST_MIN, GRANT_BURST_MS, GRANT_BURST_EVEN = 2, 500, 4 -- a ms: tasks at least; the limit's part; times what is even
+-- Where more waits than fits at all, what a window of so many opens with comes over nine tenths of its interval, but one a ms at least.
+local GRANT_SPREAD_FROM, GRANT_SPREAD_MIN, GRANT_SPREAD_EVEN = 100, 1, 10 / 9
 -- Where starts are late by more than this, a look lets less start: the square of how much more, but so many at least.
 local GRANT_LAG_MS, GRANT_PACE_MIN = 50, 8
 
@@ -119,6 +121,14 @@ local function grant_index_first(lane, index)
   return nil
 end
 
+-- When the next of those that wait is too old, by the real time; math.huge for never.
+local function grant_too_old_at(lane)
+  local first_ms, until_ms = grant_index_first(lane, ':first'), grant_index_first(lane, ':until')
+  local at = until_ms and until_ms * 1000 or math.huge
+  if first_ms and lane_limited(lane) and lane.valid_s then at = math.min(at, (first_ms + lane.valid_s * 1000) * 1000) end
+  return at
+end
+
 -- When (in now's time) this lane is to be looked at again, the `range` at its front being stuck; false for never.
 local function grant_next(lane, range, ahead_us)
   local at = math.huge
@@ -136,21 +146,29 @@ local function grant_next(lane, range, ahead_us)
       end
       if lane.queue_s then no_later(lane.now + range.arrived + lane.queue_s * 1000000 - lane.active) end
     end
-    local first_ms, until_ms = grant_index_first(lane, ':first'), grant_index_first(lane, ':until')
-    if first_ms and lane_limited(lane) and lane.valid_s then no_later((first_ms + lane.valid_s * 1000) * 1000) end
-    if until_ms then no_later(until_ms * 1000) end
+    no_later(grant_too_old_at(lane))
   end
   if lane.deleted then no_later(lane.deleted * 1000 + GRANT_KEEP_US) end
   return at < math.huge and math.max(at, lane.now - lane.ahead) or false
 end
 
 -- How much a lane may let start in a ms, so that a limiter that opens with all it has does so in half a second: who sends that much at
--- once, and who takes it in, is late with it, and has it nearer to what comes an interval later than it may be.
+-- once, and who takes it in, is late with it, and has it nearer to what comes an interval later than it may be. A window opens in each interval
+-- as it opened in the one before; where it will for long, it does so nearly evenly. May be a fraction.
 local function grant_burst(lane, ahead_us)
   local machine = lane.machine
   if ahead_us == 0 or not machine or not machine.ahead then return math.huge end
-  local even = (lane.rate or 0) / (lane.interval_s * 1000)
-  return math.max(GRANT_BURST_MIN, math.ceil(lane.max / GRANT_BURST_MS), math.ceil(GRANT_BURST_EVEN * even))
+  local interval_ms, rate = lane.interval_s * 1000, lane.rate or 0
+  local burst = math.max(GRANT_BURST_MIN, math.ceil(lane.max / GRANT_BURST_MS), math.ceil(GRANT_BURST_EVEN * rate / interval_ms))
+  if rate > 0 or lane.max < GRANT_SPREAD_FROM or lane.waiting <= lane.max then return burst end
+  return math.min(burst, math.max(GRANT_SPREAD_MIN, GRANT_SPREAD_EVEN * lane.max / interval_ms))
+end
+
+-- What that is in the ms of `now`: whole tasks.
+local function grant_at_once(lane, burst)
+  if burst == math.huge then return burst end
+  local ms = math.floor(lane.now / 1000)
+  return math.floor(burst * (ms + 1)) - math.floor(burst * ms)
 end
 
 -- Where the first in line fits soon, the lane goes to that time at once: what is granted then is told before it, and can start at it.
@@ -191,7 +209,7 @@ local function grant_lane(lane, tasks_max, ahead_us)
   if paced then tasks_max = math.min(tasks_max, math.max(GRANT_PACE_MIN, math.floor(tasks_max * (GRANT_LAG_MS / lag) ^ 2))) end
   if lag > 0 then lane.lag = math.floor(lag * 0.95) end
   local burst, range, full = grant_burst(lane, ahead_us), nil, nil
-  local at_once = burst
+  local at_once = grant_at_once(lane, burst)
   repeat
     local before, at_most = lane.granted, math.min(tasks_max - lane.granted, at_once)
     range = grant_line(lane, at_most)
@@ -199,10 +217,10 @@ local function grant_lane(lane, tasks_max, ahead_us)
     local free = lane.free
     local went = grant_ahead(lane, range, ahead_us, full)
     -- What comes back together may start together, so that what came late once is not held up again and again.
-    if went then at_once = math.max(burst, math.min(2 * burst, lane.free - free)) end
+    if went then at_once = math.max(grant_at_once(lane, burst), math.min(math.floor(2 * burst), lane.free - free)) end
   until not went
   if range == false and (paced or full) and not lane.more then
-    lane.next = lane.real + GRANT_PAUSE_US
+    lane.next = math.min(lane.real + GRANT_PAUSE_US, grant_too_old_at(lane))
   elseif range == false or lane.more then
     lane.more = true
     lane.next = lane.real

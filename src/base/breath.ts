@@ -4,9 +4,10 @@
 
 /** How long a thread works at a stretch. */
 const WORK_MS = 0.5;
-/** How long it rests then: while small requests come that would wait for it, and while none do or other large ones wait behind it. */
+/** How long it rests then: where small requests come, by its size, and where others of its kind wait behind it. Where nobody asked anything for a while it goes on. */
 const REST_MS = 4;
 const SHORT_REST_MS = 0.5;
+const NO_REST_MS = 0;
 /** Where a rest lasts until the others have used up their slices, work that rests on would not be done before its caller gives up. */
 const PATIENCE_MS = 2_000;
 /** For so long after a request more are expected. */
@@ -43,17 +44,17 @@ const cell = new Int32Array(new SharedArrayBuffer(4));
 /** When this thread rests next; never, unless it was told to. */
 let rest_at_ms = Number.POSITIVE_INFINITY;
 let rests_until_ms = 0;
-let rest_ms = (): number => SHORT_REST_MS;
+let rest_ms = (): number => NO_REST_MS;
 
-/** From here on, for two seconds, this thread rests at each `breathe` whose time has come; without a demand as long as it works. */
-export function takeBreaths(demand: Demand | null): void {
+/** From here on, for two seconds, this thread rests at each `breathe` whose time has come, if others ask: much longer than it works, or as long. */
+export function takeBreaths(demand: Demand, much: boolean): void {
   rest_at_ms = 0;
   rests_until_ms = performance.now() + PATIENCE_MS;
-  rest_ms = demand === null ? () => SHORT_REST_MS : restsBy(demand, () => performance.now());
+  rest_ms = restsBy(demand, much ? REST_MS : SHORT_REST_MS, () => performance.now());
 }
 
-/** How long to rest, asked each time anew. `now_ms`: a monotonic clock. */
-export function restsBy(demand: Demand, now_ms: () => number): () => number {
+/** How long to rest, asked each time anew, in milliseconds. `asked_ms`: while others ask. `now_ms`: a monotonic clock. */
+export function restsBy(demand: Demand, asked_ms: number, now_ms: () => number): () => number {
   let requests = demand.requests;
   let requested_ms = Number.NEGATIVE_INFINITY;
   return () => {
@@ -61,14 +62,16 @@ export function restsBy(demand: Demand, now_ms: () => number): () => number {
       requests = demand.requests;
       requested_ms = now_ms();
     }
-    return demand.calls <= 1 && now_ms() - requested_ms < EXPECTED_MS ? REST_MS : SHORT_REST_MS;
+    if (demand.calls > 1) return SHORT_REST_MS;
+    return now_ms() - requested_ms < EXPECTED_MS ? asked_ms : NO_REST_MS;
   };
 }
 
 /** To be called often in long loops: costs nothing in a thread that does not rest, and a look at the clock in one that does. */
 export function breathe(): void {
   if (rest_at_ms === Number.POSITIVE_INFINITY || performance.now() < rest_at_ms) return;
-  Atomics.wait(cell, 0, 0, rest_ms());
+  const ms = rest_ms();
+  if (ms > 0) Atomics.wait(cell, 0, 0, ms);
   const now_ms = performance.now();
   rest_at_ms = now_ms < rests_until_ms ? now_ms + WORK_MS : Number.POSITIVE_INFINITY;
 }

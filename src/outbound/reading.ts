@@ -10,7 +10,7 @@ import { type OnReadOpts, Socket } from 'node:net';
 import type { Clock } from '../base/clock.ts';
 
 /** A turn reads so long. The requests that follow on the answers take about as long again. */
-const SLICE_MS = 1;
+const SLICE_MS = 0.5;
 /** Where all else of a turn takes long, answers have this share of it. */
 const SHARE = 1 / 4;
 /** What has waited longer than this has come to a thread that has more to do than it can do in time. */

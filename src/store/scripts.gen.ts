@@ -11228,6 +11228,7 @@ local GRANT_AGED_MAX, GRANT_RANGES_MAX, GRANT_KEEP_US = 200, 500, 2592000000000 
 local GRANT_MS = 500
 local GRANT_PAUSE_US, GRANT_TOGETHER_US = 5000, 3000 -- between two looks at a lane that grants ahead of time; of what it grants so
 local GRANT_BURST_MIN, GRANT_BURST_MS, GRANT_BURST_EVEN = 2, 500, 4 -- a ms: tasks at least; the limit's part; times what is even
+local GRANT_SPREAD_FROM, GRANT_SPREAD_MIN, GRANT_SPREAD_EVEN = 100, 1, 10 / 9
 local GRANT_LAG_MS, GRANT_PACE_MIN = 50, 8
 local function grant_send(lane, range, kind, body)
   outbox_send(math.floor((lane.now - lane.ahead) / 1000), partition_of(range.core), kind, lane.core .. ' ' .. body)
@@ -11325,6 +11326,12 @@ local function grant_index_first(lane, index)
   end
   return nil
 end
+local function grant_too_old_at(lane)
+  local first_ms, until_ms = grant_index_first(lane, ':first'), grant_index_first(lane, ':until')
+  local at = until_ms and until_ms * 1000 or math.huge
+  if first_ms and lane_limited(lane) and lane.valid_s then at = math.min(at, (first_ms + lane.valid_s * 1000) * 1000) end
+  return at
+end
 local function grant_next(lane, range, ahead_us)
   local at = math.huge
   local function no_later(time) if time and time < at then at = time end end
@@ -11341,9 +11348,7 @@ local function grant_next(lane, range, ahead_us)
       end
       if lane.queue_s then no_later(lane.now + range.arrived + lane.queue_s * 1000000 - lane.active) end
     end
-    local first_ms, until_ms = grant_index_first(lane, ':first'), grant_index_first(lane, ':until')
-    if first_ms and lane_limited(lane) and lane.valid_s then no_later((first_ms + lane.valid_s * 1000) * 1000) end
-    if until_ms then no_later(until_ms * 1000) end
+    no_later(grant_too_old_at(lane))
   end
   if lane.deleted then no_later(lane.deleted * 1000 + GRANT_KEEP_US) end
   return at < math.huge and math.max(at, lane.now - lane.ahead) or false
@@ -11351,8 +11356,15 @@ end
 local function grant_burst(lane, ahead_us)
   local machine = lane.machine
   if ahead_us == 0 or not machine or not machine.ahead then return math.huge end
-  local even = (lane.rate or 0) / (lane.interval_s * 1000)
-  return math.max(GRANT_BURST_MIN, math.ceil(lane.max / GRANT_BURST_MS), math.ceil(GRANT_BURST_EVEN * even))
+  local interval_ms, rate = lane.interval_s * 1000, lane.rate or 0
+  local burst = math.max(GRANT_BURST_MIN, math.ceil(lane.max / GRANT_BURST_MS), math.ceil(GRANT_BURST_EVEN * rate / interval_ms))
+  if rate > 0 or lane.max < GRANT_SPREAD_FROM or lane.waiting <= lane.max then return burst end
+  return math.min(burst, math.max(GRANT_SPREAD_MIN, GRANT_SPREAD_EVEN * lane.max / interval_ms))
+end
+local function grant_at_once(lane, burst)
+  if burst == math.huge then return burst end
+  local ms = math.floor(lane.now / 1000)
+  return math.floor(burst * (ms + 1)) - math.floor(burst * ms)
 end
 local function grant_ahead(lane, range, ahead_us, full)
   local machine = lane.machine
@@ -11386,17 +11398,17 @@ local function grant_lane(lane, tasks_max, ahead_us)
   if paced then tasks_max = math.min(tasks_max, math.max(GRANT_PACE_MIN, math.floor(tasks_max * (GRANT_LAG_MS / lag) ^ 2))) end
   if lag > 0 then lane.lag = math.floor(lag * 0.95) end
   local burst, range, full = grant_burst(lane, ahead_us), nil, nil
-  local at_once = burst
+  local at_once = grant_at_once(lane, burst)
   repeat
     local before, at_most = lane.granted, math.min(tasks_max - lane.granted, at_once)
     range = grant_line(lane, at_most)
     full = at_most == at_once and lane.granted - before == at_once
     local free = lane.free
     local went = grant_ahead(lane, range, ahead_us, full)
-    if went then at_once = math.max(burst, math.min(2 * burst, lane.free - free)) end
+    if went then at_once = math.max(grant_at_once(lane, burst), math.min(math.floor(2 * burst), lane.free - free)) end
   until not went
   if range == false and (paced or full) and not lane.more then
-    lane.next = lane.real + GRANT_PAUSE_US
+    lane.next = math.min(lane.real + GRANT_PAUSE_US, grant_too_old_at(lane))
   elseif range == false or lane.more then
     lane.more = true
     lane.next = lane.real
@@ -11445,7 +11457,7 @@ for i, lane in ipairs(shown) do
 end
 if next_ms <= now_ms then more = 1 end
 return { math.floor(now_ms), next_ms < math.huge and string.format('%.3f', next_ms) or '', more, wrote, reply, outbox_slices() }`,
-  map: [[1,"lua/partition/grant.lua",1],[2,"lua/partition/grant.lua",8],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/lane.lua",34],[18,"lua/lib/lane.lua",57],[19,"lua/lib/limiter/aligned.lua",2],[21,"lua/lib/limiter/aligned.lua",5],[25,"lua/lib/limiter/aligned.lua",10],[34,"lua/lib/limiter/aligned.lua",20],[35,"lua/lib/limiter/aligned.lua",22],[46,"lua/lib/limiter/aligned.lua",34],[52,"lua/lib/limiter/level.lua",9],[56,"lua/lib/limiter/level.lua",14],[57,"lua/lib/limiter/level.lua",17],[62,"lua/lib/limiter/level.lua",23],[68,"lua/lib/limiter/level.lua",31],[69,"lua/lib/limiter/level.lua",33],[80,"lua/lib/limiter/level.lua",45],[88,"lua/lib/limiter/level.lua",55],[104,"lua/lib/limiter/level.lua",72],[123,"lua/lib/limiter/level.lua",92],[130,"lua/lib/limiter/level.lua",100],[189,"lua/lib/limiter/slots.lua",4],[191,"lua/lib/limiter/slots.lua",7],[192,"lua/lib/limiter/slots.lua",9],[193,"lua/lib/limiter/slots.lua",12],[208,"lua/lib/limiter/slots.lua",28],[218,"lua/lib/limiter/slots.lua",39],[223,"lua/lib/limiter/slots.lua",45],[247,"lua/lib/limiter/window.lua",4],[249,"lua/lib/limiter/window.lua",7],[250,"lua/lib/limiter/window.lua",9],[251,"lua/lib/limiter/window.lua",12],[255,"lua/lib/limiter/window.lua",17],[259,"lua/lib/limiter/window.lua",23],[269,"lua/lib/limiter/window.lua",35],[278,"lua/lib/limiter/window.lua",45],[284,"lua/lib/limiter/window.lua",53],[295,"lua/lib/limiter/window.lua",66],[304,"lua/lib/limiter/window.lua",76],[338,"lua/lib/limiter/window.lua",112],[372,"lua/lib/tally.lua",6],[373,"lua/lib/tally.lua",8],[374,"lua/lib/tally.lua",11],[388,"lua/lib/tally.lua",27],[411,"lua/lib/tally.lua",51],[414,"lua/lib/lane.lua",61],[415,"lua/lib/lane.lua",63],[416,"lua/lib/lane.lua",66],[430,"lua/lib/lane.lua",81],[431,"lua/lib/lane.lua",83],[445,"lua/lib/lane.lua",99],[449,"lua/lib/lane.lua",104],[457,"lua/lib/lane.lua",113],[464,"lua/lib/lane.lua",122],[468,"lua/lib/lane.lua",131],[474,"lua/lib/lane.lua",139],[480,"lua/lib/lane.lua",146],[484,"lua/lib/lane.lua",152],[492,"lua/lib/lane.lua",161],[493,"lua/lib/lane.lua",164],[504,"lua/lib/lane.lua",182],[508,"lua/lib/lane.lua",233],[520,"lua/lib/lane.lua",275],[523,"lua/lib/lane.lua",279],[526,"lua/lib/lane.lua",283],[560,"lua/lib/lane.lua",318],[561,"lua/lib/lane.lua",321],[565,"lua/lib/lane.lua",327],[571,"lua/lib/lane.lua",334],[574,"lua/lib/lane.lua",338],[596,"lua/lib/lane.lua",361],[600,"lua/lib/outbox.lua",15],[604,"lua/lib/outbox.lua",20],[605,"lua/lib/outbox.lua",22],[606,"lua/lib/outbox.lua",24],[607,"lua/lib/outbox.lua",27],[608,"lua/lib/outbox.lua",29],[612,"lua/lib/outbox.lua",35],[624,"lua/lib/outbox.lua",88],[653,"lua/lib/outbox.lua",120],[662,"lua/lib/grant.lua",5],[663,"lua/lib/grant.lua",7],[666,"lua/lib/grant.lua",11],[667,"lua/lib/grant.lua",13],[670,"lua/lib/grant.lua",18],[676,"lua/lib/grant.lua",26],[691,"lua/lib/grant.lua",43],[696,"lua/lib/grant.lua",50],[714,"lua/lib/grant.lua",70],[752,"lua/lib/grant.lua",110],[763,"lua/lib/grant.lua",123],[786,"lua/lib/grant.lua",149],[792,"lua/lib/grant.lua",159],[809,"lua/lib/grant.lua",178],[810,"lua/lib/grant.lua",180],[831,"lua/lib/grant.lua",202],[839,"lua/lib/grant.lua",211],[847,"lua/partition/grant.lua",17],[850,"lua/partition/grant.lua",22],[853,"lua/partition/grant.lua",26],[863,"lua/partition/grant.lua",37],[864,"lua/partition/grant.lua",39],[865,"lua/partition/grant.lua",41],[872,"lua/partition/grant.lua",49]],
+  map: [[1,"lua/partition/grant.lua",1],[2,"lua/partition/grant.lua",8],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/lane.lua",34],[18,"lua/lib/lane.lua",57],[19,"lua/lib/limiter/aligned.lua",2],[21,"lua/lib/limiter/aligned.lua",5],[25,"lua/lib/limiter/aligned.lua",10],[34,"lua/lib/limiter/aligned.lua",20],[35,"lua/lib/limiter/aligned.lua",22],[46,"lua/lib/limiter/aligned.lua",34],[52,"lua/lib/limiter/level.lua",9],[56,"lua/lib/limiter/level.lua",14],[57,"lua/lib/limiter/level.lua",17],[62,"lua/lib/limiter/level.lua",23],[68,"lua/lib/limiter/level.lua",31],[69,"lua/lib/limiter/level.lua",33],[80,"lua/lib/limiter/level.lua",45],[88,"lua/lib/limiter/level.lua",55],[104,"lua/lib/limiter/level.lua",72],[123,"lua/lib/limiter/level.lua",92],[130,"lua/lib/limiter/level.lua",100],[189,"lua/lib/limiter/slots.lua",4],[191,"lua/lib/limiter/slots.lua",7],[192,"lua/lib/limiter/slots.lua",9],[193,"lua/lib/limiter/slots.lua",12],[208,"lua/lib/limiter/slots.lua",28],[218,"lua/lib/limiter/slots.lua",39],[223,"lua/lib/limiter/slots.lua",45],[247,"lua/lib/limiter/window.lua",4],[249,"lua/lib/limiter/window.lua",7],[250,"lua/lib/limiter/window.lua",9],[251,"lua/lib/limiter/window.lua",12],[255,"lua/lib/limiter/window.lua",17],[259,"lua/lib/limiter/window.lua",23],[269,"lua/lib/limiter/window.lua",35],[278,"lua/lib/limiter/window.lua",45],[284,"lua/lib/limiter/window.lua",53],[295,"lua/lib/limiter/window.lua",66],[304,"lua/lib/limiter/window.lua",76],[338,"lua/lib/limiter/window.lua",112],[372,"lua/lib/tally.lua",6],[373,"lua/lib/tally.lua",8],[374,"lua/lib/tally.lua",11],[388,"lua/lib/tally.lua",27],[411,"lua/lib/tally.lua",51],[414,"lua/lib/lane.lua",61],[415,"lua/lib/lane.lua",63],[416,"lua/lib/lane.lua",66],[430,"lua/lib/lane.lua",81],[431,"lua/lib/lane.lua",83],[445,"lua/lib/lane.lua",99],[449,"lua/lib/lane.lua",104],[457,"lua/lib/lane.lua",113],[464,"lua/lib/lane.lua",122],[468,"lua/lib/lane.lua",131],[474,"lua/lib/lane.lua",139],[480,"lua/lib/lane.lua",146],[484,"lua/lib/lane.lua",152],[492,"lua/lib/lane.lua",161],[493,"lua/lib/lane.lua",164],[504,"lua/lib/lane.lua",182],[508,"lua/lib/lane.lua",233],[520,"lua/lib/lane.lua",275],[523,"lua/lib/lane.lua",279],[526,"lua/lib/lane.lua",283],[560,"lua/lib/lane.lua",318],[561,"lua/lib/lane.lua",321],[565,"lua/lib/lane.lua",327],[571,"lua/lib/lane.lua",334],[574,"lua/lib/lane.lua",338],[596,"lua/lib/lane.lua",361],[600,"lua/lib/outbox.lua",15],[604,"lua/lib/outbox.lua",20],[605,"lua/lib/outbox.lua",22],[606,"lua/lib/outbox.lua",24],[607,"lua/lib/outbox.lua",27],[608,"lua/lib/outbox.lua",29],[612,"lua/lib/outbox.lua",35],[624,"lua/lib/outbox.lua",88],[653,"lua/lib/outbox.lua",120],[662,"lua/lib/grant.lua",5],[663,"lua/lib/grant.lua",7],[666,"lua/lib/grant.lua",11],[667,"lua/lib/grant.lua",13],[668,"lua/lib/grant.lua",15],[671,"lua/lib/grant.lua",20],[677,"lua/lib/grant.lua",28],[692,"lua/lib/grant.lua",45],[697,"lua/lib/grant.lua",52],[715,"lua/lib/grant.lua",72],[753,"lua/lib/grant.lua",112],[764,"lua/lib/grant.lua",125],[770,"lua/lib/grant.lua",133],[791,"lua/lib/grant.lua",158],[799,"lua/lib/grant.lua",168],[804,"lua/lib/grant.lua",177],[821,"lua/lib/grant.lua",196],[822,"lua/lib/grant.lua",198],[843,"lua/lib/grant.lua",220],[851,"lua/lib/grant.lua",229],[859,"lua/partition/grant.lua",17],[862,"lua/partition/grant.lua",22],[865,"lua/partition/grant.lua",26],[875,"lua/partition/grant.lua",37],[876,"lua/partition/grant.lua",39],[877,"lua/partition/grant.lua",41],[884,"lua/partition/grant.lua",49]],
 });
 
 /** Tells limiters of tasks whose requests were written later than they were granted, so that no span holds more than it may. See lua/partition/late.lua. */

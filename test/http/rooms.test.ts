@@ -89,24 +89,26 @@ describe('rooms for large bodies', () => {
 });
 
 describe('a thread that rests', () => {
-  it('rests long while others ask, and short while none does or one waits behind', () => {
+  it('rests as it was told while others ask, shortly while one of its kind waits behind it, and not while nobody does', () => {
     const demand = new Demand();
     let now_ms = 0;
-    const rest_ms = restsBy(new Demand(demand.cells), () => now_ms);
+    const rest_ms = restsBy(new Demand(demand.cells), 4, () => now_ms);
     demand.called(1);
-    const short_ms = rest_ms();
+    assert.equal(rest_ms(), 0);
     demand.served();
-    const long_ms = rest_ms();
-    assert.ok(long_ms > short_ms);
+    assert.equal(rest_ms(), 4);
     now_ms = 999;
-    assert.equal(rest_ms(), long_ms);
+    assert.equal(rest_ms(), 4);
     demand.called(1);
-    assert.equal(rest_ms(), short_ms);
+    assert.equal(rest_ms(), 0.5);
     demand.called(-1);
-    assert.equal(rest_ms(), long_ms);
+    assert.equal(rest_ms(), 4);
     now_ms = 1000;
-    assert.equal(rest_ms(), short_ms);
+    assert.equal(rest_ms(), 0);
+    demand.called(1);
+    assert.equal(rest_ms(), 0.5);
+    demand.called(-1);
     demand.served();
-    assert.equal(rest_ms(), long_ms);
+    assert.equal(rest_ms(), 4);
   });
 });
