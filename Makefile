@@ -23,7 +23,7 @@ setup/browser: ## The same, and what only tests need: Chromium, promtool
 setup/peers: setup bench/peers/node_modules/.package-lock.json ## The packages that the benches compare with
 
 start: setup build ## Build and run the server; localhost is allowed as a target
-	@$(allow-private); exec node bin/sluice serve
+	@$(allow-private); exec bin/sluice serve
 
 demo: setup build ## See it work: a server, a receiver, a batch
 	@$(allow-private); exec $(TS) scripts/demo.ts

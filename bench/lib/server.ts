@@ -4,14 +4,18 @@ import { createServer } from 'node:net';
 
 const START_MS_MAX = 30_000;
 const LOOK_AGAIN_MS = 10;
+/** As bin/sluice starts it. */
+const NODE_ARGS = ['--no-memory-reducer'];
+const LOOK_UPS_MAX = '128';
 /** The largest that the settings take: the cost of a limit is measured, its refusal never. */
 const NO_LIMIT = '1000000';
 
 /** `entry` is dist/main.js, or src/main.ts, which runs through tsx. */
 export function spawnServer(entry: string, node_args: readonly string[], env: Record<string, string>): ChildProcess {
-  return spawn(process.execPath, [...(entry.endsWith('.ts') ? ['--import', 'tsx'] : []), ...node_args, entry], {
+  return spawn(process.execPath, [...NODE_ARGS, ...(entry.endsWith('.ts') ? ['--import', 'tsx'] : []), ...node_args, entry], {
     env: {
       ...foreign(process.env),
+      UV_THREADPOOL_SIZE: LOOK_UPS_MAX,
       SLUICE_ALLOW_PRIVATE_TARGETS: 'true',
       SLUICE_LOG_LEVEL: 'warn',
       SLUICE_LIMIT_BATCH_CREATE: NO_LIMIT,

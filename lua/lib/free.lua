@@ -5,7 +5,7 @@
 local FREE_BYTES_MAX, FREE_ALIVE_MS = 16384, 2000
 local free = nil
 
--- Whether somebody is free for task `index` of a batch, which waits for nothing.
+-- Whether somebody is free for task `index` of a batch, which waits for nothing; its state is `p` then.
 local function free_plan(b, base, index, record, origin, timeout_s, due_ms)
   if #record > FREE_BYTES_MAX then return false end
   local text = call('HGET', meta, 'free')
@@ -26,7 +26,6 @@ local function free_write(now)
   local b, holder = free.b, free.holder
   call('HDEL', meta, 'free')
   call('ZADD', root .. 'active:' .. holder, now + free.timeout_s * 1000 + free.grace_ms, free.member)
-  call('SETRANGE', b.key .. ':s', free.index, 'p')
   call('HSET', root .. 'claims', holder, free.number .. ' ' .. free.member .. '@' .. string.format('%d', free.due_ms))
   if free.alone then call('HSET', meta, 'last', now) end
   if call('HSETNX', root .. 'holders', holder, now) == 1 then

@@ -57,7 +57,7 @@ end
 -- A tray of which all is over has one.
 if first == b.c + b.f + b.x then b.deadline = '' end
 b.dirty = true
-append_write(b, total)
+append_write(b, total, free and 'p')
 operation_write(op, b.core, first, now_ms)
 batch_save(now_ms)
 queue_write()

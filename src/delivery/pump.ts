@@ -369,7 +369,8 @@ export class Pump {
       this.#flying.add(task.flight.name);
       this.#agenda.look(monotonicMs() + ALIVE_MS);
       if (late || this.fence.passedSince(given_ms)) this.settle(handedBack(task, 0));
-      else this.#host.take(this, task, this.clock.now_ms());
+      // It is that late at least where it was handed over, whatever the clock is sure of.
+      else this.#host.take(this, task, Math.max(now_ms, this.clock.now_ms()));
     });
   }
 

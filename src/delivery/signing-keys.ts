@@ -23,7 +23,8 @@ export class SigningKeys {
   get(account_id: string): readonly Buffer[] | null {
     const known = this.#known.get(account_id);
     if (known === undefined) return null;
-    if (monotonicMs() - known.read_ms > SECRETS_TTL_MS) this.read(account_id).catch(() => {}); // the next call tries again
+    // Not before the call that asks is on its way; where it fails the next one tries again.
+    if (monotonicMs() - known.read_ms > SECRETS_TTL_MS) setImmediate(() => this.read(account_id).catch(() => {}));
     return known.keys;
   }
 

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { Redis } from 'ioredis';
+import { monotonicMs } from '../../src/base/clock.ts';
 import { newCore } from '../../src/base/id.ts';
 import { Pump } from '../../src/delivery/pump.ts';
 import { createTasks, newOperation } from '../../src/store/batches.ts';
@@ -132,6 +133,24 @@ describe('a pump with nothing left to claim', () => {
     await single();
     pump.glance();
     await until(() => host.started.length === 2, 5_000, 'the task that came');
+  });
+
+  test('starts at once what came when by its own reckoning it may be earlier', async (t) => {
+    const host = new Host();
+    const pump = new Pump(0, held, { ...SETTINGS, holder: 'free', sweep_ms: 60_000, fence_ms: 60_000 }, host);
+    t.after(await ring(pump));
+    t.after(() => pump.close());
+    await single();
+    pump.own();
+    await until(() => host.started.length === 1, 5_000, 'the first task');
+    settled(pump, host.started[0] ?? assert.fail());
+    await until(isFree, 5_000, 'the offer');
+    await pump.drained();
+    // As it is where nothing was heard for long.
+    pump.clock.heard(Date.now() - 10, monotonicMs());
+    await single();
+    await until(() => host.started.length === 2, 5_000, 'the second task');
+    assert.deepEqual(host.waits_ms.slice(-1), [0]);
   });
 
   test('starts once what it hears twice', async (t) => {

@@ -5,6 +5,7 @@ import { Origins } from '../../src/delivery/origins.ts';
 import type { Pump } from '../../src/delivery/pump.ts';
 import type { PumpHost } from '../../src/delivery/pump-host.ts';
 import { createBatch } from '../../src/store/batches.ts';
+import { startsIn } from '../../src/store/claimed.ts';
 import { encodeTasks } from '../../src/store/encoded.ts';
 import { type Claimed, preparePartitions } from '../../src/store/partition.ts';
 import { startRedis } from '../helpers/redis.ts';
@@ -48,6 +49,8 @@ beforeEach(async () => {
 export class Host implements PumpHost {
   readonly origins = new Origins(100, { free: () => 100, behind: () => false });
   readonly started: Claimed[] = [];
+  /** How long what was handed over has to wait for its time. */
+  readonly waits_ms: number[] = [];
   places = 100;
   ticks = 0;
   reserve(_pump: Pump, wanted: number): number {
@@ -61,7 +64,8 @@ export class Host implements PumpHost {
   releaseNotes(): void {}
   claimEnded(): void {}
   readonly has_places = true;
-  take(pump: Pump, task: Claimed): void {
+  take(pump: Pump, task: Claimed, now_ms: number): void {
+    this.waits_ms.push(startsIn(task, now_ms));
     this.run(pump, [task]);
   }
   overflown = 0;
