@@ -11,7 +11,7 @@ import { batchBody } from '../lib/payload.ts';
 import { CLOCK, Poster } from '../lib/poster.ts';
 import type { Receiver } from '../lib/receiver.ts';
 import { percentile } from '../lib/stats.ts';
-import { BYTES, exactly, type Ground, type Row, type Side, startStage, tableTask } from './row.ts';
+import { BYTES, exactly, type Ground, type Row, type Side, startStage, tableTask, WARM_UP } from './row.ts';
 
 const GAP_MS = 100;
 /** How long before it the receiver is asked to tell of the callback, which is not to disturb it then. */
@@ -19,8 +19,9 @@ const CALM_MS = 20;
 /** The slowest hundredth of 500 more is what is compiled meanwhile: on either side it is half as slow after so many. */
 const WARM_TASKS = 5_000;
 const DUE_TASKS = 1_000;
-/** Bursts before the first that counts. */
-const WARM_RUNS = 3;
+/** Bursts before the first that counts, and how long before its time each is handed in. */
+const WARM_RUNS = WARM_UP / DUE_TASKS;
+const WARM_LEAD_MS = 200;
 const SETUP = { workers: 1, concurrency: 100, producers: 1, at_once: 1 };
 
 export const latency: Row = {
@@ -126,7 +127,7 @@ type Park = (first_ms: number, step_ms: number) => Promise<void>;
 
 async function dueLater(ground: Ground, park: Park, close: () => Promise<void>): Promise<Side> {
   const { receiver, smoke } = ground;
-  if (!smoke) for (let run = 0; run < WARM_RUNS; run++) await delays(receiver, park, 500, 0);
+  if (!smoke) for (let run = 0; run < WARM_RUNS; run++) await delays(receiver, park, WARM_LEAD_MS, 0);
   return { once: () => both(ground, park), close };
 }
 
