@@ -53,6 +53,8 @@ interface Source {
   /** Slices that were handed over and not acknowledged yet, by destination, each with its mark. */
   carried: Map<number, { slice: Slice; mark: number }>;
   acking: NodeJS.Timeout | null;
+  /** Acknowledgements under way. */
+  acks: number;
 }
 
 interface Trouble {
@@ -68,6 +70,8 @@ const LEFT_MS = 250;
  * then it goes along with that and is left out at the destination, by the mark.
  */
 const ACK_DELAY_MS = 250;
+/** And at once where so many wait: half of what a reply brings along at most (lua/lib/outbox.lua), beyond which it takes the longer way. */
+const ACK_MESSAGES = 25;
 /** A µs, in ms. */
 const US_MS = 0.001;
 
@@ -143,7 +147,8 @@ export class Relayer implements Service {
         clock.heard(now_ms, asked_ms, US_MS);
         if (done < slice.messages.length) return this.relay(source);
         state.carried.set(slice.destination, { slice, mark });
-        state.acking ??= setTimeout(() => void this.#acknowledge(source, state), ACK_DELAY_MS);
+        if (slice.messages.length >= ACK_MESSAGES && state.acks === 0) void this.#acknowledge(source, state);
+        else state.acking ??= setTimeout(() => void this.#acknowledge(source, state), ACK_DELAY_MS);
         if (wrote) void this.relay(slice.destination);
       } catch {
         return this.relay(source);
@@ -157,6 +162,7 @@ export class Relayer implements Service {
     state.acking = null;
     const carried = [...state.carried.values()];
     state.carried.clear();
+    state.acks += 1;
     const { client, confirm, meter } = this.#deps;
     const acks = carried.map(async ({ slice, mark }) => {
       try {
@@ -169,6 +175,7 @@ export class Relayer implements Service {
       }
     });
     await Promise.all(acks);
+    state.acks -= 1;
   }
 
   /** Asks lanes about what `source` has had away for long, and relays what that brings up. Never rejects. */
@@ -252,7 +259,7 @@ export class Relayer implements Service {
   #stateOf(source: number): Source {
     let state = this.#sources.get(source);
     if (state === undefined) {
-      state = { running: null, next: null, sweeping: null, timer: null, carried: new Map(), acking: null };
+      state = { running: null, next: null, sweeping: null, timer: null, carried: new Map(), acking: null, acks: 0 };
       this.#sources.set(source, state);
     }
     return state;

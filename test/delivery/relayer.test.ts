@@ -1,6 +1,7 @@
 // A process's relayer: what was written before a call is carried over when it resolves, failures are tried again.
 import assert from 'node:assert/strict';
 import { after, beforeEach, test } from 'node:test';
+import { monotonicMs } from '../../src/base/clock.ts';
 import { createLog } from '../../src/base/log.ts';
 import { Relayer } from '../../src/delivery/relayer.ts';
 import { keys } from '../../src/store/keys.ts';
@@ -68,6 +69,31 @@ test('a destination that fails holds up no other, and gets its messages once it 
   await redis.del(keys.marks(2));
   await until(async () => (await laneLength(2)) === 1, 5_000, 'the message to arrive');
   assert.deepEqual((await readHeld(redis, 0)).outbox, {});
+});
+
+test('what was carried is acknowledged at once where it has become much, and later where it is little', async (t) => {
+  const relayer = makeRelayer();
+  // The time for it never comes.
+  t.mock.timers.enable({ apis: ['setTimeout'] });
+  const carry = async (count: number): Promise<void> => {
+    await append(
+      redis,
+      0,
+      Array.from({ length: count }, (_, i) => ['hand', laneOf(2), `ref${count}x${i}`] as const),
+    );
+    const messages = await redis.zrange(keys.outbox(0, 2), '0', '-1');
+    await relayer.carry(0, [{ destination: 2, messages, read_ms: monotonicMs(), source_ms: Date.now(), unsure_ms: 0 }]);
+  };
+  await carry(3);
+  assert.equal(await laneLength(2), 3);
+  assert.equal(await redis.zcard(keys.outbox(0, 2)), 3);
+  await carry(22);
+  assert.equal(await laneLength(2), 25);
+  const until_ms = monotonicMs() + 5_000;
+  while ((await redis.zcard(keys.outbox(0, 2))) > 0) assert.ok(monotonicMs() < until_ms, 'nothing was acknowledged');
+  t.mock.timers.reset();
+  await relayer.stop(1_000);
+  assert.equal(seen.moved, 25);
 });
 
 test('a sweep sends again what a lane has lost', async () => {
