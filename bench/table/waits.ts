@@ -16,7 +16,7 @@ import { BYTES, exactly, type Ground, type Row, type Side, startStage, tableTask
 const GAP_MS = 100;
 /** How long before it the receiver is asked to tell of the callback, which is not to disturb it then. */
 const CALM_MS = 20;
-/** The slowest hundredth of 500 more is what is compiled meanwhile: on either side it is half as slow after so many. */
+/** After 500 the slowest hundredth is still what waits for the compiler: it takes 5 to 7 ms on either side, and 3 to 4 after so many. */
 const WARM_TASKS = 5_000;
 const DUE_TASKS = 1_000;
 /** Bursts before the first that counts, and how long before its time each is handed in. */

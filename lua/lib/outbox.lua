@@ -116,7 +116,7 @@ local function outbox_write()
 end
 
 -- All that waits for the destinations that this script wrote to, as outbox/slice gives it, for a caller that carries it over at
--- once; without those that have more waiting than is worth the copy.
+-- once; without those that have more waiting than is worth the copy. delivery/relayer.ts acknowledges from half of that on, so that these are few.
 local SLICE_MAX = 50
 local function outbox_slices()
   local slices = {}

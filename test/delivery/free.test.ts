@@ -34,6 +34,14 @@ describe('a pump with nothing left to claim', () => {
     pump.settle({ flight, index, verdict: 'c', delay_ms: 0, result: '[1,0,200,5]' });
   const claims = (from: number): number => held.called.slice(from).filter((scripts) => scripts.includes(partitionClaim.sha)).length;
   const isFree = async (): Promise<boolean> => (await redis.hexists(keys.partition(0), 'free')) === 1;
+  /** It owns the partition, has ended a first task, and has offered to take the next. */
+  const offering = async (pump: Pump, host: Host): Promise<void> => {
+    await single();
+    pump.own();
+    await until(() => host.started.length === 1, 5_000, 'the first task');
+    settled(pump, host.started[0] ?? assert.fail());
+    await until(isFree, 5_000, 'the offer');
+  };
 
   test('is brought task after task by the bell, and claims none of them', async (t) => {
     const host = new Host();
@@ -108,11 +116,7 @@ describe('a pump with nothing left to claim', () => {
     const host = new Host();
     const pump = new Pump(0, held, { ...SETTINGS, holder: 'free', sweep_ms: 60_000, fence_ms: 60_000 }, host);
     t.after(() => pump.close());
-    await single();
-    pump.own();
-    await until(() => host.started.length === 1, 5_000, 'the first task');
-    settled(pump, host.started[0] ?? assert.fail());
-    await until(isFree, 5_000, 'the offer');
+    await offering(pump, host);
     await single();
     await create(1);
     pump.disown();
@@ -124,11 +128,7 @@ describe('a pump with nothing left to claim', () => {
     const host = new Host();
     const pump = new Pump(0, held, { ...SETTINGS, holder: 'free', sweep_ms: 60_000, fence_ms: 60_000 }, host);
     t.after(() => pump.close());
-    await single();
-    pump.own();
-    await until(() => host.started.length === 1, 5_000, 'the first task');
-    settled(pump, host.started[0] ?? assert.fail());
-    await until(isFree, 5_000, 'the offer');
+    await offering(pump, host);
     await pump.drained();
     await single();
     pump.glance();
@@ -140,11 +140,7 @@ describe('a pump with nothing left to claim', () => {
     const pump = new Pump(0, held, { ...SETTINGS, holder: 'free', sweep_ms: 60_000, fence_ms: 60_000 }, host);
     t.after(await ring(pump));
     t.after(() => pump.close());
-    await single();
-    pump.own();
-    await until(() => host.started.length === 1, 5_000, 'the first task');
-    settled(pump, host.started[0] ?? assert.fail());
-    await until(isFree, 5_000, 'the offer');
+    await offering(pump, host);
     await pump.drained();
     // As it is where nothing was heard for long.
     pump.clock.heard(Date.now() - 10, monotonicMs());
@@ -162,11 +158,7 @@ describe('a pump with nothing left to claim', () => {
     await listener.ssubscribe(keys.handed(0));
     t.after(() => listener.disconnect());
     t.after(() => pump.close());
-    await single();
-    pump.own();
-    await until(() => host.started.length === 1, 5_000, 'the first task');
-    settled(pump, host.started[0] ?? assert.fail());
-    await until(isFree, 5_000, 'the offer');
+    await offering(pump, host);
     await pump.drained();
     await single();
     await until(() => messages.length === 1, 5_000, 'the task to be handed over');
@@ -234,11 +226,7 @@ describe('a pump with nothing left to claim', () => {
     await listener.ssubscribe(keys.handed(0));
     t.after(() => listener.disconnect());
     t.after(() => pump.close());
-    await single();
-    pump.own();
-    await until(() => host.started.length === 1, 5_000, 'the first task');
-    settled(pump, host.started[0] ?? assert.fail());
-    await until(isFree, 5_000, 'the offer');
+    await offering(pump, host);
     await pump.drained();
     await single();
     await until(() => messages.length === 1, 5_000, 'the task to be handed over');
@@ -263,11 +251,7 @@ describe('a pump with nothing left to claim', () => {
     t.after(() => listener.disconnect());
     t.after(() => pump.close());
     t.after(() => other.close());
-    await single();
-    pump.own();
-    await until(() => host.started.length === 1, 5_000, 'the first task');
-    settled(pump, host.started[0] ?? assert.fail());
-    await until(isFree, 5_000, 'the offer');
+    await offering(pump, host);
     await pump.drained();
     await single();
     const given_ms = performance.now();
