@@ -6,7 +6,6 @@ import { CLAIM_MAX, CLAIM_PATIENCE_MS, CLAIMS_UNDER_WAY_MAX, NOTIFICATIONS_SHARE
 import { type LimitedLog, type Log, limitedLog } from '../base/log.ts';
 import type { Service } from '../base/service.ts';
 import { endsWithin, notBefore } from '../base/timing.ts';
-import type { RunningCall } from '../outbound/call.ts';
 import type { FailureCode } from '../outbound/failures.ts';
 import type { Outbound } from '../outbound/outbound.ts';
 import { startsIn } from '../store/claimed.ts';
@@ -59,8 +58,7 @@ export class CallbackShard implements Service, PumpHost {
   readonly #deps: ShardDeps;
   readonly #log: LimitedLog;
   readonly #pumps: Pumps;
-  readonly #calls = new Set<RunningCall>();
-  readonly #suspects = new Suspects((call) => this.#calls.has(call));
+  readonly #suspects = new Suspects();
   readonly #late_starts = new LateStarts();
   readonly #keys: SigningKeys;
   /** Claims under way, and when they began. */
@@ -133,7 +131,7 @@ export class CallbackShard implements Service, PumpHost {
     for (const pump of this.#pumps) pump.disown();
     const drained = Promise.all([...this.#pumps].map((pump) => pump.drained()));
     if (!(await endsWithin(drained, deadline_ms))) {
-      for (const call of this.#calls) call.abort('shutdown');
+      this.#deps.outbound.abortAll('shutdown');
       for (const pump of this.#pumps) pump.wake();
       await endsWithin(drained, SETTLE_AFTER_ABORT_MS);
     }
@@ -172,7 +170,7 @@ export class CallbackShard implements Service, PumpHost {
 
   /** Calls under way. */
   get in_flight(): number {
-    return this.#calls.size;
+    return this.#deps.outbound.running;
   }
 
   claimEnded(pump: Pump): void {
@@ -290,8 +288,7 @@ export class CallbackShard implements Service, PumpHost {
         written: counted ? () => pump.late(lateStart(counted, age_ms())) : undefined,
       },
       (outcome) => {
-        this.#calls.delete(running);
-        this.#slots.left(running);
+        if (slot !== null) this.#slots.left(slot);
         if (outcome.error?.code === 'stale' && hold_ms < Number.POSITIVE_INFINITY) {
           return notBefore(monotonicMs() + hold_ms, () => this.#begin(pump, task, secrets, pump.clock.now_ms(), claimed_ms, true));
         }
@@ -302,9 +299,8 @@ export class CallbackShard implements Service, PumpHost {
         this.#end(pump, settlement, outcome.error?.code ?? null, outcome.duration_ms);
       },
     );
-    this.#calls.add(running);
     this.#suspects.began(task, running);
-    if (limit?.kind === 'c') this.#slots.taken(running, pump);
+    const slot = limit?.kind === 'c' ? this.#slots.taken(running, pump) : null;
   }
 
   #beginNotification(pump: Pump, task: Claimed, secrets: readonly Buffer[]): void {
@@ -313,7 +309,6 @@ export class CallbackShard implements Service, PumpHost {
     const span = tracedNotification(this.#deps.tracing, task, notification, pump.clock.now_ms());
     const headers = span?.headers ?? notification.headers;
     const running = this.#deps.outbound.call({ ...notification, headers, attempt: task.attempt, secrets }, (outcome) => {
-      this.#calls.delete(running);
       const brief = this.#brief || (notification.event === 'on_progress' && outcome.verdict === 'success');
       const told = brief ? { ...outcome, excerpt: null } : outcome;
       const now = { now_ms: pump.clock.now_ms(), dice: Math.random() };
@@ -321,7 +316,6 @@ export class CallbackShard implements Service, PumpHost {
       const settlement = settlementOfNotification(task, this.#deps.notification_delays_ms, told, now);
       this.#endNotification(pump, notification, settlement, outcome.error?.code ?? null, outcome.duration_ms);
     });
-    this.#calls.add(running);
     this.#suspects.began(task, running);
   }
 

@@ -1,22 +1,28 @@
 // Calls that hold a slot of a limiter. Where their partition has not answered for long, others may have taken over what was claimed
 // there, and its slots: such a call must end.
+import { Line, type Place } from '../base/line.ts';
 import type { RunningCall } from '../outbound/call.ts';
 import type { Pump } from './pump.ts';
+
+interface Taken {
+  call: RunningCall;
+  pump: Pick<Pump, 'fence'>;
+}
 
 /** How often they are held against the fence. */
 const FENCE_MS = 250;
 
 export class Slots {
-  readonly #calls = new Map<RunningCall, Pick<Pump, 'fence'>>();
+  readonly #calls = new Line<Taken>();
   #timer: NodeJS.Timeout | null = null;
 
-  taken(call: RunningCall, pump: Pick<Pump, 'fence'>): void {
-    this.#calls.set(call, pump);
+  taken(call: RunningCall, pump: Pick<Pump, 'fence'>): Place<Taken> {
     this.#timer ??= setInterval(() => this.#fence(), FENCE_MS);
+    return this.#calls.push({ call, pump });
   }
 
-  left(call: RunningCall): void {
-    this.#calls.delete(call);
+  left(place: Place<Taken>): void {
+    this.#calls.remove(place);
   }
 
   close(): void {
@@ -26,6 +32,6 @@ export class Slots {
 
   #fence(): void {
     if (this.#calls.size === 0) this.close();
-    for (const [call, pump] of this.#calls) if (pump.fence.passed) call.abort('shutdown');
+    for (const { call, pump } of this.#calls.all()) if (pump.fence.passed) call.abort('shutdown');
   }
 }

@@ -11,18 +11,12 @@ const ALONE_MS = 1_000;
 const WAIT_MS = 1_000;
 
 export class Suspects {
-  readonly #runs: (call: RunningCall) => boolean;
   #call: RunningCall | null = null;
   #began_ms = 0;
 
-  /** `runs` says whether a call has not ended. */
-  constructor(runs: (call: RunningCall) => boolean) {
-    this.#runs = runs;
-  }
-
   /** After how long a task has to be asked for again; 0 where it may start. */
   wait_ms(task: Claimed): number {
-    if (!isSuspect(task) || this.#call === null || !this.#runs(this.#call)) return 0;
+    if (!isSuspect(task) || this.#call === null || this.#call.finished) return 0;
     return monotonicMs() - this.#began_ms < ALONE_MS ? WAIT_MS * (0.5 + Math.random()) : 0;
   }
 

@@ -1,13 +1,14 @@
 // The requests that are running: bounds how long each may take, and tells a drain when the last one has ended.
 import { monotonicMs } from '../base/clock.ts';
 import { ApiError } from '../base/errors.ts';
+import { Line, type Place } from '../base/line.ts';
 import { refusal } from './answer.ts';
 import type { Exchange } from './exchange.ts';
 
 const SWEEP_MS = 250;
 
 export class Pending {
-  readonly #running = new Set<Exchange>();
+  readonly #running = new Line<Exchange>();
   /** Runs while there is something to look at. */
   #timer: NodeJS.Timeout | null = null;
   #waiting: (() => void)[] = [];
@@ -16,14 +17,14 @@ export class Pending {
     return this.#running.size;
   }
 
-  add(x: Exchange): void {
-    this.#running.add(x);
+  add(x: Exchange): Place<Exchange> {
     this.#timer ??= setInterval(() => this.#sweep(), SWEEP_MS).unref();
+    return this.#running.push(x);
   }
 
   /** Its work has ended, whether it was answered before that or not. */
-  delete(x: Exchange): void {
-    this.#running.delete(x);
+  remove(place: Place<Exchange>): void {
+    this.#running.remove(place);
     if (this.#running.size > 0) return;
     for (const resolve of this.#waiting.splice(0)) resolve();
   }
@@ -48,7 +49,7 @@ export class Pending {
   #sweep(): void {
     if (this.#running.size === 0) return this.stop();
     const now = monotonicMs();
-    for (const x of this.#running) {
+    for (const x of this.#running.all()) {
       if (!x.done && now >= x.deadline_ms) x.answer(refusal(new ApiError('unavailable', {}, { retry_after_s: 1 })));
     }
   }

@@ -7,6 +7,7 @@ import { createServer } from 'node:net';
 import type { Api } from '../api/call.ts';
 import { type Clock, systemClock } from '../base/clock.ts';
 import { ApiError } from '../base/errors.ts';
+import type { Place } from '../base/line.ts';
 import type { Log } from '../base/log.ts';
 import { Rooms } from '../base/rooms.ts';
 import { isUnavailable } from '../store/errors.ts';
@@ -218,8 +219,8 @@ class FrontDoor implements ExchangeHost, EndpointHost, OpsHost {
     }
     x.route = endpoint.name;
     if (this.draining && !endpoint.while_draining) return x.answer(refusal(draining()));
-    this.#pending.add(x);
-    void this.#run(x, endpoint.serve(x, req, found.params));
+    const place = this.#pending.add(x);
+    void this.#run(x, place, endpoint.serve(x, req, found.params));
   }
 
   /** Also what is refused, and what no route takes: whoever called sees that it came here. */
@@ -229,7 +230,7 @@ class FrontDoor implements ExchangeHost, EndpointHost, OpsHost {
     x.span = beginSpan(tracing, req, { route: first?.template ?? null, request_id: x.request_id, started_ms: x.now_ms });
   }
 
-  async #run(x: Exchange, serving: Promise<Reply | null>): Promise<void> {
+  async #run(x: Exchange, place: Place<Exchange>, serving: Promise<Reply | null>): Promise<void> {
     try {
       const reply = await serving;
       if (reply !== null) x.answer(reply);
@@ -237,7 +238,7 @@ class FrontDoor implements ExchangeHost, EndpointHost, OpsHost {
       x.answer(refusal(this.#judge(x, error)));
     } finally {
       x.release();
-      this.#pending.delete(x);
+      this.#pending.remove(place);
     }
   }
 

@@ -11,6 +11,7 @@
 // the price of two objects and a parsed copy of all headers for each answer.
 import type { Client, Dispatcher } from 'undici';
 import type { Clock } from '../base/clock.ts';
+import type { Place } from '../base/line.ts';
 import { type AnswerHead, excerptOf, readHead, retryAfterMs } from './answer.ts';
 import { ANSWER_BYTES_MAX, EXCERPT_BYTES_MAX, type OutboundCall, type Outcome, type RunningCall, type Verdict } from './call.ts';
 import type { Deadlines, Timed } from './deadlines.ts';
@@ -51,6 +52,8 @@ export class Attempt implements RunningCall, Timed, AnswerHead, Dispatcher.Dispa
   readonly call: OutboundCall;
   /** The connection it was given; null while it waits for one and after the end. */
   slot: Carrier | null = null;
+  /** Where it waits for one, or did; the lane's own. */
+  place: Place<Attempt> | null = null;
   /** The connection may carry the next request. Not so where we ended this one, or where it could not be opened. */
   reusable = false;
   finished = false;

@@ -61,6 +61,8 @@ export interface Outcome {
 
 /** A call on its way. */
 export interface RunningCall {
+  /** Its outcome is decided. */
+  readonly finished: boolean;
   /**
    * Ends the call now; `done` runs before this returns, unless the outcome was decided already.
    * Where the status of the answer is known, it is the outcome all the same: the target has done its work.

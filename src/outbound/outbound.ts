@@ -29,7 +29,6 @@ export interface OutboundOptions {
 }
 
 export interface OutboundStats {
-  /** Calls without an outcome yet, those that wait for a connection among them. */
   running: number;
   origins: number;
   connections: number;
@@ -72,6 +71,16 @@ export class Outbound {
     return attempt;
   }
 
+  /** Calls without an outcome yet, those that wait for a connection among them. */
+  get running(): number {
+    return this.#machine.deadlines.size;
+  }
+
+  /** Ends every call that runs. */
+  abortAll(reason: 'shutdown' | 'cancelled'): void {
+    for (const entry of this.#machine.deadlines.entries()) if (entry instanceof Attempt) entry.abort(reason);
+  }
+
   /** Whether there are more answers than the thread can read in time. */
   get behind(): boolean {
     return this.#reading.behind;
@@ -80,13 +89,13 @@ export class Outbound {
   /** Ends every running call with `shutdown` and closes all connections. */
   async close(): Promise<void> {
     this.#pools.closed = true;
-    for (const entry of this.#machine.deadlines.entries()) if (entry instanceof Attempt) entry.abort('shutdown');
+    this.abortAll('shutdown');
     await this.#pools.close();
   }
 
   stats(): OutboundStats {
     return {
-      running: this.#machine.deadlines.size,
+      running: this.running,
       origins: this.#pools.origins,
       connections: this.#pools.connections,
       connections_free: this.#pools.free,

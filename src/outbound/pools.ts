@@ -74,7 +74,7 @@ export class Origin implements Lane, Paced {
       const slot = this.#freeOrNew();
       if (slot !== null) return attempt.send(slot);
     }
-    this.waiting.push(attempt);
+    attempt.place = this.waiting.push(attempt);
     if (!in_time) this.#pools.pace.later(this);
     this.#claim();
     this.#lookLater();
@@ -83,8 +83,9 @@ export class Origin implements Lane, Paced {
   leave(attempt: Attempt): void {
     const slot = attempt.slot;
     attempt.slot = null;
-    if (!(slot instanceof Slot)) this.waiting.remove(attempt);
-    else if (!attempt.reusable || slot.broken) {
+    if (!(slot instanceof Slot)) {
+      if (attempt.place !== null) this.waiting.remove(attempt.place);
+    } else if (!attempt.reusable || slot.broken) {
       // The client goes with its connection: after an aborted request undici's client connects again by itself, for
       // nothing, and after some errors of connecting it never does.
       this.#forget(slot);

@@ -8,6 +8,7 @@
 // undici hears of it as ever: by `readable`, and by `read()`.
 import { type OnReadOpts, Socket } from 'node:net';
 import type { Clock } from '../base/clock.ts';
+import { Line, type Place } from '../base/line.ts';
 
 /** A turn reads so long. The requests that follow on the answers take about as long again. */
 const SLICE_MS = 0.5;
@@ -28,17 +29,25 @@ export interface Reader {
 }
 
 interface Unread {
+  readonly of: Read;
   chunk: Buffer;
-  came_ms: number;
+  readonly came_ms: number;
+}
+
+/** A connection that is read here. */
+interface Read {
+  readonly socket: Socket;
+  readonly reader: Reader;
+  unread: Place<Unread> | null;
 }
 
 export class Reading {
   /** For `net.connect`: all reads go to the same bytes, and are copied before the next. */
   readonly onread: OnReadOpts;
   readonly #clock: Clock;
-  readonly #readers = new WeakMap<Socket, Reader>();
+  readonly #read = new WeakMap<Socket, Read>();
   /** Who came first is first. */
-  readonly #waiting = new Map<Socket, Unread>();
+  readonly #waiting = new Line<Unread>();
   /** When the slice of this turn began, or the one of the last turn where some still wait; null where nothing came yet. */
   #began_ms: number | null = null;
   #ended_ms = 0;
@@ -74,8 +83,8 @@ export class Reading {
       reader.broken = true;
       this.readNow(broken);
     };
-    const forget = (ended: Socket): void => void this.#waiting.delete(ended);
-    this.#readers.set(socket, reader);
+    const forget = (ended: Socket): void => void this.#unread(ended);
+    this.#read.set(socket, { socket, reader, unread: null });
     socket.read = function read(size?: number) {
       return (size === 0 ? null : take(this)) ?? Socket.prototype.read.call(this, size);
     };
@@ -101,21 +110,23 @@ export class Reading {
       this.#slice_ms = SLICE_MS;
       setImmediate(() => this.#slice());
     }
-    const before = this.#waiting.size === 0 ? undefined : this.#waiting.get(socket);
+    const read = this.#read.get(socket);
+    const before = read?.unread?.item;
     const all = before === undefined ? chunk : Buffer.concat([before.chunk, chunk]);
-    if (this.#waits(socket, all, now_ms - this.#began_ms)) {
-      this.#waiting.set(socket, { chunk: all, came_ms: before?.came_ms ?? now_ms });
+    if (read !== undefined && this.#waits(read, all, now_ms - this.#began_ms)) {
+      if (before === undefined) read.unread = this.#waiting.push({ of: read, chunk, came_ms: now_ms });
+      else before.chunk = all;
       return true;
     }
-    if (before !== undefined) this.#waiting.delete(socket);
+    if (before !== undefined) this.#unread(socket);
     return this.#deliver(socket, all);
   }
 
-  #waits(socket: Socket, chunk: Buffer, so_far_ms: number): boolean {
+  #waits({ socket, reader }: Read, chunk: Buffer, so_far_ms: number): boolean {
     if (this.#waiting.size === 0 && so_far_ms <= this.#slice_ms) return false;
     // What lies in the stream came before.
     if (chunk.length > WAITING_BYTES_MAX || socket.readableLength > 0) return false;
-    return this.#readers.get(socket)?.free === false;
+    return !reader.free;
   }
 
   /** Once a turn, as long as something comes or waits. */
@@ -130,10 +141,10 @@ export class Reading {
     this.#slice_ms = Math.max(SLICE_MS, SHARE * others_ms);
     this.#began_ms = began_ms;
     this.#ended_ms = began_ms;
-    for (const [socket, { chunk, came_ms }] of this.#waiting) {
-      this.#behind ||= this.#ended_ms - came_ms > BEHIND_MS;
-      this.#waiting.delete(socket);
-      this.#deliver(socket, chunk);
+    for (let next = this.#waiting.shift(); next !== null; next = this.#waiting.shift()) {
+      this.#behind ||= this.#ended_ms - next.came_ms > BEHIND_MS;
+      next.of.unread = null;
+      this.#deliver(next.of.socket, next.chunk);
       this.#ended_ms = this.#clock();
       if (this.#ended_ms - began_ms > this.#slice_ms) break;
     }
@@ -143,10 +154,12 @@ export class Reading {
 
   /** Takes it out of the line. */
   #unread(socket: Socket): Buffer | null {
-    const unread = this.#waiting.size === 0 ? undefined : this.#waiting.get(socket);
-    if (unread === undefined) return null;
-    this.#waiting.delete(socket);
-    return unread.chunk;
+    const read = this.#read.get(socket);
+    if (read === undefined || read.unread === null) return null;
+    const { item } = read.unread;
+    this.#waiting.remove(read.unread);
+    read.unread = null;
+    return item.chunk;
   }
 
   /** For undici's `read()`: what is handed over, or what waits where undici asks of itself. Its parser reads one connection at a time. */

@@ -7,10 +7,11 @@
 //   slot on the move  calls fail at once, with nothing done; ASK is not followed (docs/decisions/0011-ask-is-not-followed.md)
 //
 // So a call that failed may have run, also a little later. Scripts are written to be harmless twice.
-import { type RedisOptions as AnyRedisOptions, Cluster, type ClusterOptions, Redis } from 'ioredis';
+import { type RedisOptions as AnyRedisOptions, type ChainableCommander, Cluster, type ClusterOptions, Redis } from 'ioredis';
 import { type Log, limitedLog } from '../base/log.ts';
 import { type ConnectionSpec, describe, type Host } from './address.ts';
 import { StoreRefused } from './errors.ts';
+import { pipelinesOf } from './pipeline.ts';
 import type { RedisClient } from './script.ts';
 
 /** ioredis types its replies by `replyMapping`; its default is what the typed callers of scripts expect. */
@@ -155,6 +156,12 @@ function clusterOptions(
 }
 
 class BoundedRedis extends Redis {
+  readonly #pipeline = pipelinesOf(this, super.pipeline());
+
+  override pipeline(commands?: unknown[][]): ChainableCommander {
+    return this.#pipeline(commands);
+  }
+
   /** After a reconnect ioredis sends again what was in flight, also calls that timed out and were given up. Those end here. */
   override sendCommand(...[command, stream]: Parameters<Redis['sendCommand']>): unknown {
     if (command.isSettled && stream === undefined) return command.promise;
@@ -166,6 +173,12 @@ class BoundedRedis extends Redis {
 type OnError = Parameters<Cluster['handleError']>;
 
 class BoundedCluster extends Cluster {
+  readonly #pipeline = pipelinesOf(this, super.pipeline());
+
+  override pipeline(commands?: unknown[][]): ChainableCommander {
+    return this.#pipeline(commands);
+  }
+
   /** ioredis starts the clock when a node gets the command; while no node is known it would wait without end. */
   override sendCommand(...[command, stream, node]: Parameters<Cluster['sendCommand']>): unknown {
     command.setTimeout(COMMAND_TIMEOUT_MS);

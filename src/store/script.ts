@@ -53,8 +53,15 @@ interface Queued {
   buffer: boolean;
 }
 
-/** The script calls in each pipeline by their place in it, for the rerun of those that answered NOSCRIPT. */
-const queued = new WeakMap<ChainableCommander, Map<number, Queued>>();
+/**
+ * In a pipeline: its script calls by their place in it, for the rerun of those that answered NOSCRIPT. Not in a WeakMap: what that holds outlives its key by a
+ * collection of young space (docs/decisions/0061-what-outlives-its-use.md).
+ */
+const QUEUED = Symbol('queued');
+
+interface Queueing {
+  [QUEUED]?: Map<number, Queued>;
+}
 
 /** Makes the typed caller of one script. */
 export function script<K extends object, A extends object, R>(source: ScriptSource): Script<K, A, R> {
@@ -76,9 +83,9 @@ export function script<K extends object, A extends object, R>(source: ScriptSour
   };
   const add = (pipeline: ChainableCommander, keys: K, args: A, buffer: boolean): void => {
     const wire = toWire(source, keys as Record<string, unknown>, args as Record<string, unknown>);
-    const items = queued.get(pipeline) ?? new Map<number, Queued>();
-    queued.set(pipeline, items);
-    items.set(pipeline.length, { script: self, wire, buffer });
+    const queueing = pipeline as Queueing;
+    queueing[QUEUED] ??= new Map();
+    queueing[QUEUED].set(pipeline.length, { script: self, wire, buffer });
     if (buffer) pipeline.callBuffer('evalsha', [sha, source.keys.length, ...wire]);
     else pipeline.evalsha(sha, source.keys.length, wire);
   };
@@ -97,7 +104,7 @@ export function script<K extends object, A extends object, R>(source: ScriptSour
  * Rejects only where the pipeline as a whole could not be sent.
  */
 export async function execPipeline(redis: RedisClient, pipeline: ChainableCommander): Promise<PipelineReply[]> {
-  const items = queued.get(pipeline);
+  const items = (pipeline as Queueing)[QUEUED];
   const replies: PipelineReply[] = ((await pipeline.exec()) ?? []).map(([error, reply]) => [error, reply, false] as const);
   if (items === undefined) return replies;
   // First with each missing text sent once. A server that lost it again in between (a failover) gets the text with every call.

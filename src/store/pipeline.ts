@@ -1,0 +1,42 @@
+// Pipelines that are garbage as soon as they have run.
+//
+// ioredis (6.0.0) defines `length` on each pipeline as a getter of its own, and each gets a hidden class by that. V8 collects those with the whole heap only, and
+// each keeps its pipeline, with all that it sent and was answered (docs/decisions/0061-what-outlives-its-use.md). Here the getter is one of the class.
+import type { ChainableCommander } from 'ioredis';
+import type { RedisClient } from './script.ts';
+
+/** Makes what `client.pipeline()` makes, of which `model` is one. */
+export function pipelinesOf(client: RedisClient, model: ChainableCommander): (commands?: unknown[][]) => ChainableCommander {
+  const { isCluster, scriptsSet, addedBuiltinSet } = model as unknown as Record<string, unknown>;
+
+  /** The fields that ioredis gives a pipeline; test/store/pipeline.test.ts holds them against its own. */
+  class Pipeline {
+    options = client.options;
+    scriptsSet = scriptsSet;
+    addedBuiltinSet = addedBuiltinSet;
+    redis = client;
+    isPipeline = true;
+    replyPending = 0;
+    _queue: unknown[] = [];
+    _result: unknown[] = [];
+    _transactions = 0;
+    _shaToScript = {};
+    isCluster = isCluster;
+    resolve: unknown;
+    reject: unknown;
+    promise = new Promise((resolve, reject) => {
+      this.resolve = resolve;
+      this.reject = reject;
+    });
+
+    get length(): number {
+      return this._queue.length;
+    }
+  }
+  Object.setPrototypeOf(Pipeline.prototype, Object.getPrototypeOf(model));
+  return (commands) => {
+    const pipeline = new Pipeline() as unknown as ChainableCommander & { addBatch(commands: unknown[][]): void };
+    if (commands !== undefined) pipeline.addBatch(commands);
+    return pipeline;
+  };
+}
