@@ -5,7 +5,7 @@
 import type { ChainableCommander } from 'ioredis';
 import type { RedisClient } from './script.ts';
 
-/** Makes what `client.pipeline()` makes, of which `model` is one. */
+/** Makes what `client.pipeline()` makes, of which `model` is one; without commands that are defined on the client later, of which we have none. */
 export function pipelinesOf(client: RedisClient, model: ChainableCommander): (commands?: unknown[][]) => ChainableCommander {
   const { isCluster, scriptsSet, addedBuiltinSet } = model as unknown as Record<string, unknown>;
 
