@@ -43,8 +43,8 @@ export const READ_GROUP_MAX = 200;
 /** Tasks of an expired batch whose bytes are rewritten in one call: about a millisecond of Redis. */
 export const SWEEP_TASKS_MAX = 20_000;
 
-/** Tasks in one claim: about half a millisecond of Redis. */
-export const CLAIM_MAX = 128;
+/** Tasks in one claim: less than a millisecond of Redis. */
+export const CLAIM_MAX = 256;
 /** Claims that a thread has under way: what it may take of an origin is known only when the ones before were answered. */
 export const CLAIMS_UNDER_WAY_MAX = 2;
 /** A claim unanswered for this long holds up no other: its Redis node may be frozen. */
@@ -58,7 +58,7 @@ export const BREAKER_FAILURES = 20;
 export const BREAKER_PROBE_MS = 5_000;
 
 /** Outcomes that are settled at once, without waiting for more. */
-export const SETTLE_FLUSH = 128;
+export const SETTLE_FLUSH = 256;
 /** Outcomes in one settle call. */
 export const SETTLE_MAX = 512;
 /** How long an outcome waits for company, and how long while others of its partition are under way. */

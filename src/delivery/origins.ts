@@ -1,8 +1,8 @@
 // How much of each origin a thread may have in flight, and which origins are broken.
 //
 // An origin gets as many places as it can use: twice what keeps it busy at the best latency seen lately (Little's law),
-// at least LIMIT_MIN, at most its cap, and never more than half of what the others leave. One that never answered yet may have
-// LIMIT_UNKNOWN: so a host that hangs leaves room for all others, however much work waits for it, and one that takes its
+// at least 512, at most its cap, and never more than half of what the others leave. One that never answered yet may have
+// 1,024: so a host that hangs leaves room for all others, however much work waits for it, and one that takes its
 // time and answers gets enough to be fast all the same.
 // Work for an origin without room is parked in Redis and rung for when it has some.
 //
@@ -14,11 +14,19 @@ import { type Clock, monotonicMs } from '../base/clock.ts';
 import { BREAKER_FAILURES, BREAKER_PROBE_MS, ORIGINS_MAX, ROOMS_MAX } from '../base/limits.ts';
 import type { FailureCode } from '../outbound/failures.ts';
 
-/** Places that keep an origin busy for each millisecond of its latency: 60 calls a millisecond are more than a thread makes. */
-const PLACES_PER_MS = 120;
-/** As many as a quick host has connections (outbound/pools.ts), and as many again in the line for one: so claims are large, and few. */
-const LIMIT_MIN = 256;
-const LIMIT_UNKNOWN = 1024;
+/** Places of an origin: for each millisecond of its latency, at least, and of one that never answered. */
+interface Measure {
+  per_ms: number;
+  least: number;
+  unknown: number;
+}
+/**
+ * 60 calls a millisecond are more than a thread makes, so twice that. A quick host has a quarter of its least as connections (outbound/pools.ts), and the
+ * rest in the line for one: so claims are large, and few.
+ */
+const USUAL: Measure = { per_ms: 120, least: 512, unknown: 1024 };
+/** While the thread is behind: so few that what it has to do at a time becomes less, so many that a host that takes seconds is as busy as before. */
+const BEHIND: Measure = { per_ms: 6, least: 256, unknown: 256 };
 /**
  * For who was not there when its places were given away: so many at a claim, while it has less than this in flight, in limits. Claims that
  * are under way together do not know of each other, so that what is in flight is half as much again at times.
@@ -26,9 +34,7 @@ const LIMIT_UNKNOWN = 1024;
 const ASIDE_MAX = 8;
 const ASIDE_LIMITS = 2;
 /** What a claim takes in its turn while other partitions wait for the same origin: so few that the turns come soon. */
-const TURN_MAX = 128;
-/** The same while the thread is behind: so few that what it has to do at a time becomes less, so many that a host that takes seconds is as busy as before. */
-const PLACES_PER_MS_BEHIND = 6;
+const TURN_MAX = 256;
 /** Parked work is rung for when a quarter of its origin's places is free, and after this when any is. */
 const UNRUNG_MS_MAX = 1_000;
 /** The best latency is that of this second or the one before, in a window of twice this. */
@@ -82,7 +88,7 @@ export class Origins {
 
   /** What a claim may take of an origin that it is not told about. */
   room(): number {
-    return Math.max(1, Math.min(this.#cap, this.#thread.behind() ? LIMIT_MIN : LIMIT_UNKNOWN, Math.floor(this.#thread.free() / 2)));
+    return Math.max(1, Math.min(this.#cap, this.#measure.unknown, Math.floor(this.#thread.free() / 2)));
   }
 
   /**
@@ -118,26 +124,26 @@ export class Origins {
   /** Beyond its limit, within its cap; of a host that does not answer nobody gets more than its limit. */
   #roomAside(origin: Origin): number {
     if (origin.probe_ms !== null || bestOf(origin) === Number.POSITIVE_INFINITY) return 0;
-    const most = Math.min(this.#cap, this.#shareOf(origin), ASIDE_LIMITS * this.#limitOf(origin));
+    const most = Math.min(this.#cap, this.#shareOf(origin), ASIDE_LIMITS * this.#limitOf(origin, USUAL));
     return Math.max(0, Math.min(ASIDE_MAX, most - origin.in_flight));
   }
 
   /** Places that it may have in all. */
   #placesOf(origin: Origin): number {
-    return Math.min(
-      this.#shareOf(origin),
-      this.#thread.behind() ? this.#limitOf(origin, PLACES_PER_MS_BEHIND, LIMIT_MIN) : this.#limitOf(origin),
-    );
+    return Math.min(this.#shareOf(origin), this.#limitOf(origin, this.#measure));
   }
 
   #shareOf(origin: Origin): number {
     return Math.max(1, Math.floor((this.#thread.free() + origin.in_flight) / 2));
   }
 
-  #limitOf(origin: Origin, per_ms = PLACES_PER_MS, unknown = LIMIT_UNKNOWN): number {
+  #limitOf(origin: Origin, { per_ms, least, unknown }: Measure): number {
     const best_ms = bestOf(origin);
-    if (best_ms === Number.POSITIVE_INFINITY) return Math.min(this.#cap, unknown);
-    return Math.min(this.#cap, Math.max(LIMIT_MIN, Math.ceil(best_ms * per_ms)));
+    return Math.min(this.#cap, best_ms === Number.POSITIVE_INFINITY ? unknown : Math.max(least, Math.ceil(best_ms * per_ms)));
+  }
+
+  get #measure(): Measure {
+    return this.#thread.behind() ? BEHIND : USUAL;
   }
 
   began(name: string): void {
