@@ -1,4 +1,5 @@
 // Says several times a second that this process is alive, and tells its threads what they own when the members change.
+import { monotonicMs } from '../base/clock.ts';
 import { type Log, limitedLog } from '../base/log.ts';
 import type { Service } from '../base/service.ts';
 import { beat, type Member } from '../store/members.ts';
@@ -21,6 +22,8 @@ export interface MembershipOptions {
 /** A process alone has nobody to take over from it; one of several is missed within a second. */
 const BEAT_ALONE_MS = 1_000;
 const BEAT_MS = 250;
+/** Timers come up to so much too early. */
+const EARLY_MS = 2;
 /** A process not heard of for this long gives its partitions to others; what it has in flight is judged elsewhere. */
 const SILENCE_MS = 750;
 
@@ -62,7 +65,7 @@ export class Membership implements Service {
           })
           .then(() => this.#again());
       },
-      this.#alone ? BEAT_ALONE_MS : BEAT_MS,
+      untilTogether(this.#alone ? BEAT_ALONE_MS : BEAT_MS),
     );
   }
 
@@ -75,6 +78,12 @@ export class Membership implements Service {
     this.#known = seen;
     onAssignment(partitionsOf(id, members, partitions.now));
   }
+}
+
+/** Until the next multiple of it since this process began: all groups of a process beat at the same moment, which wakes it and Redis once. */
+function untilTogether(gap_ms: number): number {
+  const wait_ms = gap_ms - (monotonicMs() % gap_ms);
+  return wait_ms < EARLY_MS ? wait_ms + gap_ms : wait_ms;
 }
 
 function fingerprint(members: readonly Member[]): string {

@@ -9,9 +9,9 @@ import type { Metrics } from './registry.ts';
 const RESOLUTION_MS = 10;
 const QUANTILES = ['0.5', '0.99', '1'] as const;
 const LOOK_MS = 1_000;
-/** Of its time a thread must be at work for the monitor to begin, and to go on, which takes up to two hundredths by itself. */
-const BUSY_SHARE = 0.03;
-const BUSY_WATCHED_SHARE = 0.05;
+/** Of its time a thread must be at work for the monitor to begin, and to go on, which takes up to two hundredths by itself: a fifth of that work at most. */
+const BUSY_SHARE = 0.1;
+const BUSY_WATCHED_SHARE = 0.12;
 /** Looks in a row that find a thread below that, until the monitor ends. */
 const CALM_LOOKS = 5;
 /** Timers are up to so late by themselves. */
