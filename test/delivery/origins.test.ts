@@ -50,7 +50,7 @@ describe('room of an origin', () => {
     assert.equal(origins.room(), 1);
   });
 
-  test('while the thread is behind no host gets more than a quick one, or than what keeps a very slow one busy', () => {
+  test('while the thread is behind no host gets more than 256 places, or than what keeps a very slow one busy', () => {
     const { origins, turns } = setUp();
     for (const [name, latency_ms] of [
       ['slow', 2_000],
