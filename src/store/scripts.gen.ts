@@ -3658,10 +3658,13 @@ do
     local part = (elapsed % interval) * lane.rate + rem
     return math.floor(elapsed / interval) * lane.rate + math.floor(part / interval), part % interval
   end
-  local function level_set(lane, n, rem)
+  local function level_of(lane, n, rem)
     if rem < 0 then n, rem = n + 1, rem + lane.interval_s * 1000000 / level_scale(lane) end
-    if n <= 0 then n, rem = 0, 0 end
-    lane.n, lane.rem = n, rem
+    if n <= 0 then return 0, 0 end
+    return n, rem
+  end
+  local function level_set(lane, n, rem)
+    lane.n, lane.rem = level_of(lane, n, rem)
     lane.free = math.max(0, lane.max - lane.n)
   end
   local function level_forget(lane) lane.log, lane.log_changed = {}, true end
@@ -3699,6 +3702,12 @@ do
     pass(math.max(at, lane.at))
     lane.at = at
     level_set(lane, n, rem)
+  end
+  local function level_late(lane, log, units, late_ms)
+    local drained, part = level_drained(lane, math.ceil(late_ms * 1000 / level_scale(lane)), 0)
+    if drained >= units then drained, part = units, 0 end
+    for _, item in ipairs(log) do item.n, item.rem = level_of(lane, item.n + drained, item.rem - part) end
+    level_set(lane, lane.n + drained, lane.rem - part)
   end
   machines.level = {
     ahead = true,
@@ -3742,7 +3751,7 @@ do
           i, left, log[k].units = k, left - moved, log[k].units - moved
         end
       end
-      if not i then return machines.level.take(lane, units) end
+      if not i then return level_late(lane, log, units, started_ms - granted_ms) end
       local at = math.min(lane.at, math.max(log[i].at, math.ceil((started_ms * 1000 + lane.skew) / level_scale(lane))))
       local k = #log
       while k > i and log[k].at > at do k = k - 1 end
@@ -4012,7 +4021,7 @@ if lane.account then return lane.account == account and record_reply(lane) or {}
 local now_ms = lane_text(math.floor(now_us / 1000))
 call('HSET', lane.key, 'account', account, 'created', now_ms, 'updated', now_ms, unpack(fields, 1, #fields))
 return record_reply(lane)`,
-  map: [[1,"lua/limiter/create.lua",1],[2,"lua/limiter/create.lua",3],[3,"lua/limiter/create.lua",6],[4,"lua/limiter/create.lua",5],[5,"lua/limiter/create.lua",4],[6,"lua/limiter/create.lua",7],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/lane.lua",34],[17,"lua/lib/lane.lua",57],[18,"lua/lib/limiter/aligned.lua",2],[20,"lua/lib/limiter/aligned.lua",5],[24,"lua/lib/limiter/aligned.lua",10],[33,"lua/lib/limiter/aligned.lua",20],[34,"lua/lib/limiter/aligned.lua",22],[45,"lua/lib/limiter/aligned.lua",34],[51,"lua/lib/limiter/level.lua",9],[55,"lua/lib/limiter/level.lua",14],[56,"lua/lib/limiter/level.lua",17],[61,"lua/lib/limiter/level.lua",23],[67,"lua/lib/limiter/level.lua",31],[68,"lua/lib/limiter/level.lua",33],[79,"lua/lib/limiter/level.lua",45],[87,"lua/lib/limiter/level.lua",55],[103,"lua/lib/limiter/level.lua",72],[122,"lua/lib/limiter/level.lua",92],[129,"lua/lib/limiter/level.lua",100],[188,"lua/lib/limiter/slots.lua",4],[190,"lua/lib/limiter/slots.lua",7],[191,"lua/lib/limiter/slots.lua",9],[192,"lua/lib/limiter/slots.lua",12],[207,"lua/lib/limiter/slots.lua",28],[217,"lua/lib/limiter/slots.lua",39],[222,"lua/lib/limiter/slots.lua",45],[246,"lua/lib/limiter/window.lua",4],[248,"lua/lib/limiter/window.lua",7],[249,"lua/lib/limiter/window.lua",9],[250,"lua/lib/limiter/window.lua",12],[254,"lua/lib/limiter/window.lua",17],[258,"lua/lib/limiter/window.lua",23],[268,"lua/lib/limiter/window.lua",35],[277,"lua/lib/limiter/window.lua",45],[283,"lua/lib/limiter/window.lua",53],[294,"lua/lib/limiter/window.lua",66],[303,"lua/lib/limiter/window.lua",76],[337,"lua/lib/limiter/window.lua",112],[371,"lua/lib/tally.lua",6],[372,"lua/lib/lane.lua",61],[373,"lua/lib/lane.lua",66],[387,"lua/lib/lane.lua",81],[388,"lua/lib/lane.lua",83],[402,"lua/lib/record.lua",6],[403,"lua/lib/record.lua",16],[410,"lua/limiter/create.lua",12],[412,"lua/limiter/create.lua",15]],
+  map: [[1,"lua/limiter/create.lua",1],[2,"lua/limiter/create.lua",3],[3,"lua/limiter/create.lua",6],[4,"lua/limiter/create.lua",5],[5,"lua/limiter/create.lua",4],[6,"lua/limiter/create.lua",7],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/lane.lua",34],[17,"lua/lib/lane.lua",57],[18,"lua/lib/limiter/aligned.lua",2],[20,"lua/lib/limiter/aligned.lua",5],[24,"lua/lib/limiter/aligned.lua",10],[33,"lua/lib/limiter/aligned.lua",20],[34,"lua/lib/limiter/aligned.lua",22],[45,"lua/lib/limiter/aligned.lua",34],[51,"lua/lib/limiter/level.lua",9],[55,"lua/lib/limiter/level.lua",14],[56,"lua/lib/limiter/level.lua",17],[61,"lua/lib/limiter/level.lua",24],[66,"lua/lib/limiter/level.lua",30],[70,"lua/lib/limiter/level.lua",36],[71,"lua/lib/limiter/level.lua",38],[82,"lua/lib/limiter/level.lua",50],[90,"lua/lib/limiter/level.lua",60],[106,"lua/lib/limiter/level.lua",79],[112,"lua/lib/limiter/level.lua",86],[131,"lua/lib/limiter/level.lua",106],[138,"lua/lib/limiter/level.lua",114],[197,"lua/lib/limiter/slots.lua",4],[199,"lua/lib/limiter/slots.lua",7],[200,"lua/lib/limiter/slots.lua",9],[201,"lua/lib/limiter/slots.lua",12],[216,"lua/lib/limiter/slots.lua",28],[226,"lua/lib/limiter/slots.lua",39],[231,"lua/lib/limiter/slots.lua",45],[255,"lua/lib/limiter/window.lua",4],[257,"lua/lib/limiter/window.lua",7],[258,"lua/lib/limiter/window.lua",9],[259,"lua/lib/limiter/window.lua",12],[263,"lua/lib/limiter/window.lua",17],[267,"lua/lib/limiter/window.lua",23],[277,"lua/lib/limiter/window.lua",35],[286,"lua/lib/limiter/window.lua",45],[292,"lua/lib/limiter/window.lua",53],[303,"lua/lib/limiter/window.lua",66],[312,"lua/lib/limiter/window.lua",76],[346,"lua/lib/limiter/window.lua",112],[380,"lua/lib/tally.lua",6],[381,"lua/lib/lane.lua",61],[382,"lua/lib/lane.lua",66],[396,"lua/lib/lane.lua",81],[397,"lua/lib/lane.lua",83],[411,"lua/lib/record.lua",6],[412,"lua/lib/record.lua",16],[419,"lua/limiter/create.lua",12],[421,"lua/limiter/create.lua",15]],
 });
 
 /** Deletes a limiter: what waits starts at once, unlimited; its counts stay for 30 days. See lua/limiter/delete.lua. */
@@ -4081,10 +4090,13 @@ do
     local part = (elapsed % interval) * lane.rate + rem
     return math.floor(elapsed / interval) * lane.rate + math.floor(part / interval), part % interval
   end
-  local function level_set(lane, n, rem)
+  local function level_of(lane, n, rem)
     if rem < 0 then n, rem = n + 1, rem + lane.interval_s * 1000000 / level_scale(lane) end
-    if n <= 0 then n, rem = 0, 0 end
-    lane.n, lane.rem = n, rem
+    if n <= 0 then return 0, 0 end
+    return n, rem
+  end
+  local function level_set(lane, n, rem)
+    lane.n, lane.rem = level_of(lane, n, rem)
     lane.free = math.max(0, lane.max - lane.n)
   end
   local function level_forget(lane) lane.log, lane.log_changed = {}, true end
@@ -4122,6 +4134,12 @@ do
     pass(math.max(at, lane.at))
     lane.at = at
     level_set(lane, n, rem)
+  end
+  local function level_late(lane, log, units, late_ms)
+    local drained, part = level_drained(lane, math.ceil(late_ms * 1000 / level_scale(lane)), 0)
+    if drained >= units then drained, part = units, 0 end
+    for _, item in ipairs(log) do item.n, item.rem = level_of(lane, item.n + drained, item.rem - part) end
+    level_set(lane, lane.n + drained, lane.rem - part)
   end
   machines.level = {
     ahead = true,
@@ -4165,7 +4183,7 @@ do
           i, left, log[k].units = k, left - moved, log[k].units - moved
         end
       end
-      if not i then return machines.level.take(lane, units) end
+      if not i then return level_late(lane, log, units, started_ms - granted_ms) end
       local at = math.min(lane.at, math.max(log[i].at, math.ceil((started_ms * 1000 + lane.skew) / level_scale(lane))))
       local k = #log
       while k > i and log[k].at > at do k = k - 1 end
@@ -4583,7 +4601,7 @@ lane_plan()
 call('HSET', lane.key, 'deleted', lane_text(math.floor(now_us / 1000)))
 lane_write()
 return record_reply(lane)`,
-  map: [[1,"lua/limiter/delete.lua",1],[2,"lua/limiter/delete.lua",4],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/lane.lua",34],[17,"lua/lib/lane.lua",57],[18,"lua/lib/limiter/aligned.lua",2],[20,"lua/lib/limiter/aligned.lua",5],[24,"lua/lib/limiter/aligned.lua",10],[33,"lua/lib/limiter/aligned.lua",20],[34,"lua/lib/limiter/aligned.lua",22],[45,"lua/lib/limiter/aligned.lua",34],[51,"lua/lib/limiter/level.lua",9],[55,"lua/lib/limiter/level.lua",14],[56,"lua/lib/limiter/level.lua",17],[61,"lua/lib/limiter/level.lua",23],[67,"lua/lib/limiter/level.lua",31],[68,"lua/lib/limiter/level.lua",33],[79,"lua/lib/limiter/level.lua",45],[87,"lua/lib/limiter/level.lua",55],[103,"lua/lib/limiter/level.lua",72],[122,"lua/lib/limiter/level.lua",92],[129,"lua/lib/limiter/level.lua",100],[188,"lua/lib/limiter/slots.lua",4],[190,"lua/lib/limiter/slots.lua",7],[191,"lua/lib/limiter/slots.lua",9],[192,"lua/lib/limiter/slots.lua",12],[207,"lua/lib/limiter/slots.lua",28],[217,"lua/lib/limiter/slots.lua",39],[222,"lua/lib/limiter/slots.lua",45],[246,"lua/lib/limiter/window.lua",4],[248,"lua/lib/limiter/window.lua",7],[249,"lua/lib/limiter/window.lua",9],[250,"lua/lib/limiter/window.lua",12],[254,"lua/lib/limiter/window.lua",17],[258,"lua/lib/limiter/window.lua",23],[268,"lua/lib/limiter/window.lua",35],[277,"lua/lib/limiter/window.lua",45],[283,"lua/lib/limiter/window.lua",53],[294,"lua/lib/limiter/window.lua",66],[303,"lua/lib/limiter/window.lua",76],[337,"lua/lib/limiter/window.lua",112],[371,"lua/lib/tally.lua",6],[372,"lua/lib/tally.lua",8],[373,"lua/lib/tally.lua",11],[387,"lua/lib/tally.lua",27],[410,"lua/lib/tally.lua",51],[413,"lua/lib/lane.lua",61],[414,"lua/lib/lane.lua",63],[415,"lua/lib/lane.lua",66],[429,"lua/lib/lane.lua",81],[430,"lua/lib/lane.lua",83],[444,"lua/lib/lane.lua",104],[452,"lua/lib/lane.lua",122],[456,"lua/lib/lane.lua",146],[460,"lua/lib/lane.lua",177],[463,"lua/lib/lane.lua",275],[466,"lua/lib/lane.lua",279],[469,"lua/lib/lane.lua",283],[503,"lua/lib/lane.lua",318],[504,"lua/lib/lane.lua",321],[508,"lua/lib/lane.lua",327],[514,"lua/lib/lane.lua",334],[517,"lua/lib/lane.lua",338],[539,"lua/lib/lane.lua",361],[543,"lua/lib/record.lua",6],[544,"lua/lib/record.lua",9],[549,"lua/lib/record.lua",16],[556,"lua/limiter/delete.lua",12],[558,"lua/limiter/delete.lua",15]],
+  map: [[1,"lua/limiter/delete.lua",1],[2,"lua/limiter/delete.lua",4],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/lane.lua",34],[17,"lua/lib/lane.lua",57],[18,"lua/lib/limiter/aligned.lua",2],[20,"lua/lib/limiter/aligned.lua",5],[24,"lua/lib/limiter/aligned.lua",10],[33,"lua/lib/limiter/aligned.lua",20],[34,"lua/lib/limiter/aligned.lua",22],[45,"lua/lib/limiter/aligned.lua",34],[51,"lua/lib/limiter/level.lua",9],[55,"lua/lib/limiter/level.lua",14],[56,"lua/lib/limiter/level.lua",17],[61,"lua/lib/limiter/level.lua",24],[66,"lua/lib/limiter/level.lua",30],[70,"lua/lib/limiter/level.lua",36],[71,"lua/lib/limiter/level.lua",38],[82,"lua/lib/limiter/level.lua",50],[90,"lua/lib/limiter/level.lua",60],[106,"lua/lib/limiter/level.lua",79],[112,"lua/lib/limiter/level.lua",86],[131,"lua/lib/limiter/level.lua",106],[138,"lua/lib/limiter/level.lua",114],[197,"lua/lib/limiter/slots.lua",4],[199,"lua/lib/limiter/slots.lua",7],[200,"lua/lib/limiter/slots.lua",9],[201,"lua/lib/limiter/slots.lua",12],[216,"lua/lib/limiter/slots.lua",28],[226,"lua/lib/limiter/slots.lua",39],[231,"lua/lib/limiter/slots.lua",45],[255,"lua/lib/limiter/window.lua",4],[257,"lua/lib/limiter/window.lua",7],[258,"lua/lib/limiter/window.lua",9],[259,"lua/lib/limiter/window.lua",12],[263,"lua/lib/limiter/window.lua",17],[267,"lua/lib/limiter/window.lua",23],[277,"lua/lib/limiter/window.lua",35],[286,"lua/lib/limiter/window.lua",45],[292,"lua/lib/limiter/window.lua",53],[303,"lua/lib/limiter/window.lua",66],[312,"lua/lib/limiter/window.lua",76],[346,"lua/lib/limiter/window.lua",112],[380,"lua/lib/tally.lua",6],[381,"lua/lib/tally.lua",8],[382,"lua/lib/tally.lua",11],[396,"lua/lib/tally.lua",27],[419,"lua/lib/tally.lua",51],[422,"lua/lib/lane.lua",61],[423,"lua/lib/lane.lua",63],[424,"lua/lib/lane.lua",66],[438,"lua/lib/lane.lua",81],[439,"lua/lib/lane.lua",83],[453,"lua/lib/lane.lua",104],[461,"lua/lib/lane.lua",122],[465,"lua/lib/lane.lua",146],[469,"lua/lib/lane.lua",177],[472,"lua/lib/lane.lua",275],[475,"lua/lib/lane.lua",279],[478,"lua/lib/lane.lua",283],[512,"lua/lib/lane.lua",318],[513,"lua/lib/lane.lua",321],[517,"lua/lib/lane.lua",327],[523,"lua/lib/lane.lua",334],[526,"lua/lib/lane.lua",338],[548,"lua/lib/lane.lua",361],[552,"lua/lib/record.lua",6],[553,"lua/lib/record.lua",9],[558,"lua/lib/record.lua",16],[565,"lua/limiter/delete.lua",12],[567,"lua/limiter/delete.lua",15]],
 });
 
 /** Changes a limiter. What it has let start until now counts by its new config; the tasks that wait feel it at once. See lua/limiter/patch.lua. */
@@ -4653,10 +4671,13 @@ do
     local part = (elapsed % interval) * lane.rate + rem
     return math.floor(elapsed / interval) * lane.rate + math.floor(part / interval), part % interval
   end
-  local function level_set(lane, n, rem)
+  local function level_of(lane, n, rem)
     if rem < 0 then n, rem = n + 1, rem + lane.interval_s * 1000000 / level_scale(lane) end
-    if n <= 0 then n, rem = 0, 0 end
-    lane.n, lane.rem = n, rem
+    if n <= 0 then return 0, 0 end
+    return n, rem
+  end
+  local function level_set(lane, n, rem)
+    lane.n, lane.rem = level_of(lane, n, rem)
     lane.free = math.max(0, lane.max - lane.n)
   end
   local function level_forget(lane) lane.log, lane.log_changed = {}, true end
@@ -4694,6 +4715,12 @@ do
     pass(math.max(at, lane.at))
     lane.at = at
     level_set(lane, n, rem)
+  end
+  local function level_late(lane, log, units, late_ms)
+    local drained, part = level_drained(lane, math.ceil(late_ms * 1000 / level_scale(lane)), 0)
+    if drained >= units then drained, part = units, 0 end
+    for _, item in ipairs(log) do item.n, item.rem = level_of(lane, item.n + drained, item.rem - part) end
+    level_set(lane, lane.n + drained, lane.rem - part)
   end
   machines.level = {
     ahead = true,
@@ -4737,7 +4764,7 @@ do
           i, left, log[k].units = k, left - moved, log[k].units - moved
         end
       end
-      if not i then return machines.level.take(lane, units) end
+      if not i then return level_late(lane, log, units, started_ms - granted_ms) end
       local at = math.min(lane.at, math.max(log[i].at, math.ceil((started_ms * 1000 + lane.skew) / level_scale(lane))))
       local k = #log
       while k > i and log[k].at > at do k = k - 1 end
@@ -5167,7 +5194,7 @@ lane_plan()
 call('HSET', lane.key, 'updated', lane_text(math.floor(now_us / 1000)), unpack(fields, 1, #fields))
 lane_write()
 return record_reply(lane)`,
-  map: [[1,"lua/limiter/patch.lua",1],[2,"lua/limiter/patch.lua",3],[3,"lua/limiter/patch.lua",6],[4,"lua/limiter/patch.lua",5],[5,"lua/limiter/patch.lua",4],[6,"lua/limiter/patch.lua",7],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/lane.lua",34],[18,"lua/lib/lane.lua",57],[19,"lua/lib/limiter/aligned.lua",2],[21,"lua/lib/limiter/aligned.lua",5],[25,"lua/lib/limiter/aligned.lua",10],[34,"lua/lib/limiter/aligned.lua",20],[35,"lua/lib/limiter/aligned.lua",22],[46,"lua/lib/limiter/aligned.lua",34],[52,"lua/lib/limiter/level.lua",9],[56,"lua/lib/limiter/level.lua",14],[57,"lua/lib/limiter/level.lua",17],[62,"lua/lib/limiter/level.lua",23],[68,"lua/lib/limiter/level.lua",31],[69,"lua/lib/limiter/level.lua",33],[80,"lua/lib/limiter/level.lua",45],[88,"lua/lib/limiter/level.lua",55],[104,"lua/lib/limiter/level.lua",72],[123,"lua/lib/limiter/level.lua",92],[130,"lua/lib/limiter/level.lua",100],[189,"lua/lib/limiter/slots.lua",4],[191,"lua/lib/limiter/slots.lua",7],[192,"lua/lib/limiter/slots.lua",9],[193,"lua/lib/limiter/slots.lua",12],[208,"lua/lib/limiter/slots.lua",28],[218,"lua/lib/limiter/slots.lua",39],[223,"lua/lib/limiter/slots.lua",45],[247,"lua/lib/limiter/window.lua",4],[249,"lua/lib/limiter/window.lua",7],[250,"lua/lib/limiter/window.lua",9],[251,"lua/lib/limiter/window.lua",12],[255,"lua/lib/limiter/window.lua",17],[259,"lua/lib/limiter/window.lua",23],[269,"lua/lib/limiter/window.lua",35],[278,"lua/lib/limiter/window.lua",45],[284,"lua/lib/limiter/window.lua",53],[295,"lua/lib/limiter/window.lua",66],[304,"lua/lib/limiter/window.lua",76],[338,"lua/lib/limiter/window.lua",112],[372,"lua/lib/tally.lua",6],[373,"lua/lib/tally.lua",8],[374,"lua/lib/tally.lua",11],[388,"lua/lib/tally.lua",27],[411,"lua/lib/tally.lua",51],[414,"lua/lib/lane.lua",61],[415,"lua/lib/lane.lua",63],[416,"lua/lib/lane.lua",66],[430,"lua/lib/lane.lua",81],[431,"lua/lib/lane.lua",83],[445,"lua/lib/lane.lua",104],[453,"lua/lib/lane.lua",122],[457,"lua/lib/lane.lua",146],[461,"lua/lib/lane.lua",177],[464,"lua/lib/lane.lua",275],[467,"lua/lib/lane.lua",279],[470,"lua/lib/lane.lua",283],[504,"lua/lib/lane.lua",318],[505,"lua/lib/lane.lua",321],[509,"lua/lib/lane.lua",327],[515,"lua/lib/lane.lua",334],[518,"lua/lib/lane.lua",338],[540,"lua/lib/lane.lua",361],[544,"lua/lib/record.lua",6],[545,"lua/lib/record.lua",9],[550,"lua/lib/record.lua",16],[557,"lua/limiter/patch.lua",12],[559,"lua/limiter/patch.lua",15],[572,"lua/limiter/patch.lua",29]],
+  map: [[1,"lua/limiter/patch.lua",1],[2,"lua/limiter/patch.lua",3],[3,"lua/limiter/patch.lua",6],[4,"lua/limiter/patch.lua",5],[5,"lua/limiter/patch.lua",4],[6,"lua/limiter/patch.lua",7],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/lane.lua",34],[18,"lua/lib/lane.lua",57],[19,"lua/lib/limiter/aligned.lua",2],[21,"lua/lib/limiter/aligned.lua",5],[25,"lua/lib/limiter/aligned.lua",10],[34,"lua/lib/limiter/aligned.lua",20],[35,"lua/lib/limiter/aligned.lua",22],[46,"lua/lib/limiter/aligned.lua",34],[52,"lua/lib/limiter/level.lua",9],[56,"lua/lib/limiter/level.lua",14],[57,"lua/lib/limiter/level.lua",17],[62,"lua/lib/limiter/level.lua",24],[67,"lua/lib/limiter/level.lua",30],[71,"lua/lib/limiter/level.lua",36],[72,"lua/lib/limiter/level.lua",38],[83,"lua/lib/limiter/level.lua",50],[91,"lua/lib/limiter/level.lua",60],[107,"lua/lib/limiter/level.lua",79],[113,"lua/lib/limiter/level.lua",86],[132,"lua/lib/limiter/level.lua",106],[139,"lua/lib/limiter/level.lua",114],[198,"lua/lib/limiter/slots.lua",4],[200,"lua/lib/limiter/slots.lua",7],[201,"lua/lib/limiter/slots.lua",9],[202,"lua/lib/limiter/slots.lua",12],[217,"lua/lib/limiter/slots.lua",28],[227,"lua/lib/limiter/slots.lua",39],[232,"lua/lib/limiter/slots.lua",45],[256,"lua/lib/limiter/window.lua",4],[258,"lua/lib/limiter/window.lua",7],[259,"lua/lib/limiter/window.lua",9],[260,"lua/lib/limiter/window.lua",12],[264,"lua/lib/limiter/window.lua",17],[268,"lua/lib/limiter/window.lua",23],[278,"lua/lib/limiter/window.lua",35],[287,"lua/lib/limiter/window.lua",45],[293,"lua/lib/limiter/window.lua",53],[304,"lua/lib/limiter/window.lua",66],[313,"lua/lib/limiter/window.lua",76],[347,"lua/lib/limiter/window.lua",112],[381,"lua/lib/tally.lua",6],[382,"lua/lib/tally.lua",8],[383,"lua/lib/tally.lua",11],[397,"lua/lib/tally.lua",27],[420,"lua/lib/tally.lua",51],[423,"lua/lib/lane.lua",61],[424,"lua/lib/lane.lua",63],[425,"lua/lib/lane.lua",66],[439,"lua/lib/lane.lua",81],[440,"lua/lib/lane.lua",83],[454,"lua/lib/lane.lua",104],[462,"lua/lib/lane.lua",122],[466,"lua/lib/lane.lua",146],[470,"lua/lib/lane.lua",177],[473,"lua/lib/lane.lua",275],[476,"lua/lib/lane.lua",279],[479,"lua/lib/lane.lua",283],[513,"lua/lib/lane.lua",318],[514,"lua/lib/lane.lua",321],[518,"lua/lib/lane.lua",327],[524,"lua/lib/lane.lua",334],[527,"lua/lib/lane.lua",338],[549,"lua/lib/lane.lua",361],[553,"lua/lib/record.lua",6],[554,"lua/lib/record.lua",9],[559,"lua/lib/record.lua",16],[566,"lua/limiter/patch.lua",12],[568,"lua/limiter/patch.lua",15],[581,"lua/limiter/patch.lua",29]],
 });
 
 /** Closes a limiter: nothing starts until then, or until it is resumed. Time in which it is closed does not count for queue_timeout. See lua/limiter/pause.lua. */
@@ -5237,10 +5264,13 @@ do
     local part = (elapsed % interval) * lane.rate + rem
     return math.floor(elapsed / interval) * lane.rate + math.floor(part / interval), part % interval
   end
-  local function level_set(lane, n, rem)
+  local function level_of(lane, n, rem)
     if rem < 0 then n, rem = n + 1, rem + lane.interval_s * 1000000 / level_scale(lane) end
-    if n <= 0 then n, rem = 0, 0 end
-    lane.n, lane.rem = n, rem
+    if n <= 0 then return 0, 0 end
+    return n, rem
+  end
+  local function level_set(lane, n, rem)
+    lane.n, lane.rem = level_of(lane, n, rem)
     lane.free = math.max(0, lane.max - lane.n)
   end
   local function level_forget(lane) lane.log, lane.log_changed = {}, true end
@@ -5278,6 +5308,12 @@ do
     pass(math.max(at, lane.at))
     lane.at = at
     level_set(lane, n, rem)
+  end
+  local function level_late(lane, log, units, late_ms)
+    local drained, part = level_drained(lane, math.ceil(late_ms * 1000 / level_scale(lane)), 0)
+    if drained >= units then drained, part = units, 0 end
+    for _, item in ipairs(log) do item.n, item.rem = level_of(lane, item.n + drained, item.rem - part) end
+    level_set(lane, lane.n + drained, lane.rem - part)
   end
   machines.level = {
     ahead = true,
@@ -5321,7 +5357,7 @@ do
           i, left, log[k].units = k, left - moved, log[k].units - moved
         end
       end
-      if not i then return machines.level.take(lane, units) end
+      if not i then return level_late(lane, log, units, started_ms - granted_ms) end
       local at = math.min(lane.at, math.max(log[i].at, math.ceil((started_ms * 1000 + lane.skew) / level_scale(lane))))
       local k = #log
       while k > i and log[k].at > at do k = k - 1 end
@@ -5740,7 +5776,7 @@ lane_plan()
 call('HSET', lane.key, 'updated', lane_text(math.floor(now_us / 1000)))
 lane_write()
 return record_reply(lane)`,
-  map: [[1,"lua/limiter/pause.lua",1],[2,"lua/limiter/pause.lua",4],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/lane.lua",34],[18,"lua/lib/lane.lua",57],[19,"lua/lib/limiter/aligned.lua",2],[21,"lua/lib/limiter/aligned.lua",5],[25,"lua/lib/limiter/aligned.lua",10],[34,"lua/lib/limiter/aligned.lua",20],[35,"lua/lib/limiter/aligned.lua",22],[46,"lua/lib/limiter/aligned.lua",34],[52,"lua/lib/limiter/level.lua",9],[56,"lua/lib/limiter/level.lua",14],[57,"lua/lib/limiter/level.lua",17],[62,"lua/lib/limiter/level.lua",23],[68,"lua/lib/limiter/level.lua",31],[69,"lua/lib/limiter/level.lua",33],[80,"lua/lib/limiter/level.lua",45],[88,"lua/lib/limiter/level.lua",55],[104,"lua/lib/limiter/level.lua",72],[123,"lua/lib/limiter/level.lua",92],[130,"lua/lib/limiter/level.lua",100],[189,"lua/lib/limiter/slots.lua",4],[191,"lua/lib/limiter/slots.lua",7],[192,"lua/lib/limiter/slots.lua",9],[193,"lua/lib/limiter/slots.lua",12],[208,"lua/lib/limiter/slots.lua",28],[218,"lua/lib/limiter/slots.lua",39],[223,"lua/lib/limiter/slots.lua",45],[247,"lua/lib/limiter/window.lua",4],[249,"lua/lib/limiter/window.lua",7],[250,"lua/lib/limiter/window.lua",9],[251,"lua/lib/limiter/window.lua",12],[255,"lua/lib/limiter/window.lua",17],[259,"lua/lib/limiter/window.lua",23],[269,"lua/lib/limiter/window.lua",35],[278,"lua/lib/limiter/window.lua",45],[284,"lua/lib/limiter/window.lua",53],[295,"lua/lib/limiter/window.lua",66],[304,"lua/lib/limiter/window.lua",76],[338,"lua/lib/limiter/window.lua",112],[372,"lua/lib/tally.lua",6],[373,"lua/lib/tally.lua",8],[374,"lua/lib/tally.lua",11],[388,"lua/lib/tally.lua",27],[411,"lua/lib/tally.lua",51],[414,"lua/lib/lane.lua",61],[415,"lua/lib/lane.lua",63],[416,"lua/lib/lane.lua",66],[430,"lua/lib/lane.lua",81],[431,"lua/lib/lane.lua",83],[445,"lua/lib/lane.lua",104],[453,"lua/lib/lane.lua",122],[457,"lua/lib/lane.lua",146],[461,"lua/lib/lane.lua",177],[464,"lua/lib/lane.lua",275],[467,"lua/lib/lane.lua",279],[470,"lua/lib/lane.lua",283],[504,"lua/lib/lane.lua",318],[505,"lua/lib/lane.lua",321],[509,"lua/lib/lane.lua",327],[515,"lua/lib/lane.lua",334],[518,"lua/lib/lane.lua",338],[540,"lua/lib/lane.lua",361],[544,"lua/lib/record.lua",6],[545,"lua/lib/record.lua",9],[550,"lua/lib/record.lua",16],[557,"lua/limiter/pause.lua",13],[559,"lua/limiter/pause.lua",17]],
+  map: [[1,"lua/limiter/pause.lua",1],[2,"lua/limiter/pause.lua",4],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/lane.lua",34],[18,"lua/lib/lane.lua",57],[19,"lua/lib/limiter/aligned.lua",2],[21,"lua/lib/limiter/aligned.lua",5],[25,"lua/lib/limiter/aligned.lua",10],[34,"lua/lib/limiter/aligned.lua",20],[35,"lua/lib/limiter/aligned.lua",22],[46,"lua/lib/limiter/aligned.lua",34],[52,"lua/lib/limiter/level.lua",9],[56,"lua/lib/limiter/level.lua",14],[57,"lua/lib/limiter/level.lua",17],[62,"lua/lib/limiter/level.lua",24],[67,"lua/lib/limiter/level.lua",30],[71,"lua/lib/limiter/level.lua",36],[72,"lua/lib/limiter/level.lua",38],[83,"lua/lib/limiter/level.lua",50],[91,"lua/lib/limiter/level.lua",60],[107,"lua/lib/limiter/level.lua",79],[113,"lua/lib/limiter/level.lua",86],[132,"lua/lib/limiter/level.lua",106],[139,"lua/lib/limiter/level.lua",114],[198,"lua/lib/limiter/slots.lua",4],[200,"lua/lib/limiter/slots.lua",7],[201,"lua/lib/limiter/slots.lua",9],[202,"lua/lib/limiter/slots.lua",12],[217,"lua/lib/limiter/slots.lua",28],[227,"lua/lib/limiter/slots.lua",39],[232,"lua/lib/limiter/slots.lua",45],[256,"lua/lib/limiter/window.lua",4],[258,"lua/lib/limiter/window.lua",7],[259,"lua/lib/limiter/window.lua",9],[260,"lua/lib/limiter/window.lua",12],[264,"lua/lib/limiter/window.lua",17],[268,"lua/lib/limiter/window.lua",23],[278,"lua/lib/limiter/window.lua",35],[287,"lua/lib/limiter/window.lua",45],[293,"lua/lib/limiter/window.lua",53],[304,"lua/lib/limiter/window.lua",66],[313,"lua/lib/limiter/window.lua",76],[347,"lua/lib/limiter/window.lua",112],[381,"lua/lib/tally.lua",6],[382,"lua/lib/tally.lua",8],[383,"lua/lib/tally.lua",11],[397,"lua/lib/tally.lua",27],[420,"lua/lib/tally.lua",51],[423,"lua/lib/lane.lua",61],[424,"lua/lib/lane.lua",63],[425,"lua/lib/lane.lua",66],[439,"lua/lib/lane.lua",81],[440,"lua/lib/lane.lua",83],[454,"lua/lib/lane.lua",104],[462,"lua/lib/lane.lua",122],[466,"lua/lib/lane.lua",146],[470,"lua/lib/lane.lua",177],[473,"lua/lib/lane.lua",275],[476,"lua/lib/lane.lua",279],[479,"lua/lib/lane.lua",283],[513,"lua/lib/lane.lua",318],[514,"lua/lib/lane.lua",321],[518,"lua/lib/lane.lua",327],[524,"lua/lib/lane.lua",334],[527,"lua/lib/lane.lua",338],[549,"lua/lib/lane.lua",361],[553,"lua/lib/record.lua",6],[554,"lua/lib/record.lua",9],[559,"lua/lib/record.lua",16],[566,"lua/limiter/pause.lua",13],[568,"lua/limiter/pause.lua",17]],
 });
 
 /** Reads a limiter's record; empty where there is none. See lua/limiter/read.lua. */
@@ -5807,10 +5843,13 @@ do
     local part = (elapsed % interval) * lane.rate + rem
     return math.floor(elapsed / interval) * lane.rate + math.floor(part / interval), part % interval
   end
-  local function level_set(lane, n, rem)
+  local function level_of(lane, n, rem)
     if rem < 0 then n, rem = n + 1, rem + lane.interval_s * 1000000 / level_scale(lane) end
-    if n <= 0 then n, rem = 0, 0 end
-    lane.n, lane.rem = n, rem
+    if n <= 0 then return 0, 0 end
+    return n, rem
+  end
+  local function level_set(lane, n, rem)
+    lane.n, lane.rem = level_of(lane, n, rem)
     lane.free = math.max(0, lane.max - lane.n)
   end
   local function level_forget(lane) lane.log, lane.log_changed = {}, true end
@@ -5848,6 +5887,12 @@ do
     pass(math.max(at, lane.at))
     lane.at = at
     level_set(lane, n, rem)
+  end
+  local function level_late(lane, log, units, late_ms)
+    local drained, part = level_drained(lane, math.ceil(late_ms * 1000 / level_scale(lane)), 0)
+    if drained >= units then drained, part = units, 0 end
+    for _, item in ipairs(log) do item.n, item.rem = level_of(lane, item.n + drained, item.rem - part) end
+    level_set(lane, lane.n + drained, lane.rem - part)
   end
   machines.level = {
     ahead = true,
@@ -5891,7 +5936,7 @@ do
           i, left, log[k].units = k, left - moved, log[k].units - moved
         end
       end
-      if not i then return machines.level.take(lane, units) end
+      if not i then return level_late(lane, log, units, started_ms - granted_ms) end
       local at = math.min(lane.at, math.max(log[i].at, math.ceil((started_ms * 1000 + lane.skew) / level_scale(lane))))
       local k = #log
       while k > i and log[k].at > at do k = k - 1 end
@@ -6158,7 +6203,7 @@ local function record_reply(lane)
 end
 local lane = lane_load(core, now_us)
 return lane.account and record_reply(lane) or {}`,
-  map: [[1,"lua/limiter/read.lua",1],[2,"lua/limiter/read.lua",4],[5,"lua/lib/root.lua",2],[7,"lua/lib/root.lua",8],[8,"lua/lib/lane.lua",34],[15,"lua/lib/lane.lua",57],[16,"lua/lib/limiter/aligned.lua",2],[18,"lua/lib/limiter/aligned.lua",5],[22,"lua/lib/limiter/aligned.lua",10],[31,"lua/lib/limiter/aligned.lua",20],[32,"lua/lib/limiter/aligned.lua",22],[43,"lua/lib/limiter/aligned.lua",34],[49,"lua/lib/limiter/level.lua",9],[53,"lua/lib/limiter/level.lua",14],[54,"lua/lib/limiter/level.lua",17],[59,"lua/lib/limiter/level.lua",23],[65,"lua/lib/limiter/level.lua",31],[66,"lua/lib/limiter/level.lua",33],[77,"lua/lib/limiter/level.lua",45],[85,"lua/lib/limiter/level.lua",55],[101,"lua/lib/limiter/level.lua",72],[120,"lua/lib/limiter/level.lua",92],[127,"lua/lib/limiter/level.lua",100],[186,"lua/lib/limiter/slots.lua",4],[188,"lua/lib/limiter/slots.lua",7],[189,"lua/lib/limiter/slots.lua",9],[190,"lua/lib/limiter/slots.lua",12],[205,"lua/lib/limiter/slots.lua",28],[215,"lua/lib/limiter/slots.lua",39],[220,"lua/lib/limiter/slots.lua",45],[244,"lua/lib/limiter/window.lua",4],[246,"lua/lib/limiter/window.lua",7],[247,"lua/lib/limiter/window.lua",9],[248,"lua/lib/limiter/window.lua",12],[252,"lua/lib/limiter/window.lua",17],[256,"lua/lib/limiter/window.lua",23],[266,"lua/lib/limiter/window.lua",35],[275,"lua/lib/limiter/window.lua",45],[281,"lua/lib/limiter/window.lua",53],[292,"lua/lib/limiter/window.lua",66],[301,"lua/lib/limiter/window.lua",76],[335,"lua/lib/limiter/window.lua",112],[369,"lua/lib/tally.lua",6],[370,"lua/lib/lane.lua",61],[371,"lua/lib/lane.lua",66],[385,"lua/lib/lane.lua",81],[386,"lua/lib/lane.lua",83],[400,"lua/lib/record.lua",6],[401,"lua/lib/record.lua",16],[408,"lua/limiter/read.lua",11]],
+  map: [[1,"lua/limiter/read.lua",1],[2,"lua/limiter/read.lua",4],[5,"lua/lib/root.lua",2],[7,"lua/lib/root.lua",8],[8,"lua/lib/lane.lua",34],[15,"lua/lib/lane.lua",57],[16,"lua/lib/limiter/aligned.lua",2],[18,"lua/lib/limiter/aligned.lua",5],[22,"lua/lib/limiter/aligned.lua",10],[31,"lua/lib/limiter/aligned.lua",20],[32,"lua/lib/limiter/aligned.lua",22],[43,"lua/lib/limiter/aligned.lua",34],[49,"lua/lib/limiter/level.lua",9],[53,"lua/lib/limiter/level.lua",14],[54,"lua/lib/limiter/level.lua",17],[59,"lua/lib/limiter/level.lua",24],[64,"lua/lib/limiter/level.lua",30],[68,"lua/lib/limiter/level.lua",36],[69,"lua/lib/limiter/level.lua",38],[80,"lua/lib/limiter/level.lua",50],[88,"lua/lib/limiter/level.lua",60],[104,"lua/lib/limiter/level.lua",79],[110,"lua/lib/limiter/level.lua",86],[129,"lua/lib/limiter/level.lua",106],[136,"lua/lib/limiter/level.lua",114],[195,"lua/lib/limiter/slots.lua",4],[197,"lua/lib/limiter/slots.lua",7],[198,"lua/lib/limiter/slots.lua",9],[199,"lua/lib/limiter/slots.lua",12],[214,"lua/lib/limiter/slots.lua",28],[224,"lua/lib/limiter/slots.lua",39],[229,"lua/lib/limiter/slots.lua",45],[253,"lua/lib/limiter/window.lua",4],[255,"lua/lib/limiter/window.lua",7],[256,"lua/lib/limiter/window.lua",9],[257,"lua/lib/limiter/window.lua",12],[261,"lua/lib/limiter/window.lua",17],[265,"lua/lib/limiter/window.lua",23],[275,"lua/lib/limiter/window.lua",35],[284,"lua/lib/limiter/window.lua",45],[290,"lua/lib/limiter/window.lua",53],[301,"lua/lib/limiter/window.lua",66],[310,"lua/lib/limiter/window.lua",76],[344,"lua/lib/limiter/window.lua",112],[378,"lua/lib/tally.lua",6],[379,"lua/lib/lane.lua",61],[380,"lua/lib/lane.lua",66],[394,"lua/lib/lane.lua",81],[395,"lua/lib/lane.lua",83],[409,"lua/lib/record.lua",6],[410,"lua/lib/record.lua",16],[417,"lua/limiter/read.lua",11]],
 });
 
 /** Forgets the units that a limiter has given out; slots of running tasks stay taken. See lua/limiter/reset.lua. */
@@ -6227,10 +6272,13 @@ do
     local part = (elapsed % interval) * lane.rate + rem
     return math.floor(elapsed / interval) * lane.rate + math.floor(part / interval), part % interval
   end
-  local function level_set(lane, n, rem)
+  local function level_of(lane, n, rem)
     if rem < 0 then n, rem = n + 1, rem + lane.interval_s * 1000000 / level_scale(lane) end
-    if n <= 0 then n, rem = 0, 0 end
-    lane.n, lane.rem = n, rem
+    if n <= 0 then return 0, 0 end
+    return n, rem
+  end
+  local function level_set(lane, n, rem)
+    lane.n, lane.rem = level_of(lane, n, rem)
     lane.free = math.max(0, lane.max - lane.n)
   end
   local function level_forget(lane) lane.log, lane.log_changed = {}, true end
@@ -6268,6 +6316,12 @@ do
     pass(math.max(at, lane.at))
     lane.at = at
     level_set(lane, n, rem)
+  end
+  local function level_late(lane, log, units, late_ms)
+    local drained, part = level_drained(lane, math.ceil(late_ms * 1000 / level_scale(lane)), 0)
+    if drained >= units then drained, part = units, 0 end
+    for _, item in ipairs(log) do item.n, item.rem = level_of(lane, item.n + drained, item.rem - part) end
+    level_set(lane, lane.n + drained, lane.rem - part)
   end
   machines.level = {
     ahead = true,
@@ -6311,7 +6365,7 @@ do
           i, left, log[k].units = k, left - moved, log[k].units - moved
         end
       end
-      if not i then return machines.level.take(lane, units) end
+      if not i then return level_late(lane, log, units, started_ms - granted_ms) end
       local at = math.min(lane.at, math.max(log[i].at, math.ceil((started_ms * 1000 + lane.skew) / level_scale(lane))))
       local k = #log
       while k > i and log[k].at > at do k = k - 1 end
@@ -6730,7 +6784,7 @@ lane_wake(lane, lane.now)
 lane_plan()
 lane_write()
 return record_reply(lane)`,
-  map: [[1,"lua/limiter/reset.lua",1],[2,"lua/limiter/reset.lua",4],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/lane.lua",34],[17,"lua/lib/lane.lua",57],[18,"lua/lib/limiter/aligned.lua",2],[20,"lua/lib/limiter/aligned.lua",5],[24,"lua/lib/limiter/aligned.lua",10],[33,"lua/lib/limiter/aligned.lua",20],[34,"lua/lib/limiter/aligned.lua",22],[45,"lua/lib/limiter/aligned.lua",34],[51,"lua/lib/limiter/level.lua",9],[55,"lua/lib/limiter/level.lua",14],[56,"lua/lib/limiter/level.lua",17],[61,"lua/lib/limiter/level.lua",23],[67,"lua/lib/limiter/level.lua",31],[68,"lua/lib/limiter/level.lua",33],[79,"lua/lib/limiter/level.lua",45],[87,"lua/lib/limiter/level.lua",55],[103,"lua/lib/limiter/level.lua",72],[122,"lua/lib/limiter/level.lua",92],[129,"lua/lib/limiter/level.lua",100],[188,"lua/lib/limiter/slots.lua",4],[190,"lua/lib/limiter/slots.lua",7],[191,"lua/lib/limiter/slots.lua",9],[192,"lua/lib/limiter/slots.lua",12],[207,"lua/lib/limiter/slots.lua",28],[217,"lua/lib/limiter/slots.lua",39],[222,"lua/lib/limiter/slots.lua",45],[246,"lua/lib/limiter/window.lua",4],[248,"lua/lib/limiter/window.lua",7],[249,"lua/lib/limiter/window.lua",9],[250,"lua/lib/limiter/window.lua",12],[254,"lua/lib/limiter/window.lua",17],[258,"lua/lib/limiter/window.lua",23],[268,"lua/lib/limiter/window.lua",35],[277,"lua/lib/limiter/window.lua",45],[283,"lua/lib/limiter/window.lua",53],[294,"lua/lib/limiter/window.lua",66],[303,"lua/lib/limiter/window.lua",76],[337,"lua/lib/limiter/window.lua",112],[371,"lua/lib/tally.lua",6],[372,"lua/lib/tally.lua",8],[373,"lua/lib/tally.lua",11],[387,"lua/lib/tally.lua",27],[410,"lua/lib/tally.lua",51],[413,"lua/lib/lane.lua",61],[414,"lua/lib/lane.lua",63],[415,"lua/lib/lane.lua",66],[429,"lua/lib/lane.lua",81],[430,"lua/lib/lane.lua",83],[444,"lua/lib/lane.lua",104],[452,"lua/lib/lane.lua",122],[456,"lua/lib/lane.lua",146],[460,"lua/lib/lane.lua",177],[463,"lua/lib/lane.lua",275],[466,"lua/lib/lane.lua",279],[469,"lua/lib/lane.lua",283],[503,"lua/lib/lane.lua",318],[504,"lua/lib/lane.lua",321],[508,"lua/lib/lane.lua",327],[514,"lua/lib/lane.lua",334],[517,"lua/lib/lane.lua",338],[539,"lua/lib/lane.lua",361],[543,"lua/lib/record.lua",6],[544,"lua/lib/record.lua",9],[549,"lua/lib/record.lua",16],[556,"lua/limiter/reset.lua",12],[558,"lua/limiter/reset.lua",15]],
+  map: [[1,"lua/limiter/reset.lua",1],[2,"lua/limiter/reset.lua",4],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/lane.lua",34],[17,"lua/lib/lane.lua",57],[18,"lua/lib/limiter/aligned.lua",2],[20,"lua/lib/limiter/aligned.lua",5],[24,"lua/lib/limiter/aligned.lua",10],[33,"lua/lib/limiter/aligned.lua",20],[34,"lua/lib/limiter/aligned.lua",22],[45,"lua/lib/limiter/aligned.lua",34],[51,"lua/lib/limiter/level.lua",9],[55,"lua/lib/limiter/level.lua",14],[56,"lua/lib/limiter/level.lua",17],[61,"lua/lib/limiter/level.lua",24],[66,"lua/lib/limiter/level.lua",30],[70,"lua/lib/limiter/level.lua",36],[71,"lua/lib/limiter/level.lua",38],[82,"lua/lib/limiter/level.lua",50],[90,"lua/lib/limiter/level.lua",60],[106,"lua/lib/limiter/level.lua",79],[112,"lua/lib/limiter/level.lua",86],[131,"lua/lib/limiter/level.lua",106],[138,"lua/lib/limiter/level.lua",114],[197,"lua/lib/limiter/slots.lua",4],[199,"lua/lib/limiter/slots.lua",7],[200,"lua/lib/limiter/slots.lua",9],[201,"lua/lib/limiter/slots.lua",12],[216,"lua/lib/limiter/slots.lua",28],[226,"lua/lib/limiter/slots.lua",39],[231,"lua/lib/limiter/slots.lua",45],[255,"lua/lib/limiter/window.lua",4],[257,"lua/lib/limiter/window.lua",7],[258,"lua/lib/limiter/window.lua",9],[259,"lua/lib/limiter/window.lua",12],[263,"lua/lib/limiter/window.lua",17],[267,"lua/lib/limiter/window.lua",23],[277,"lua/lib/limiter/window.lua",35],[286,"lua/lib/limiter/window.lua",45],[292,"lua/lib/limiter/window.lua",53],[303,"lua/lib/limiter/window.lua",66],[312,"lua/lib/limiter/window.lua",76],[346,"lua/lib/limiter/window.lua",112],[380,"lua/lib/tally.lua",6],[381,"lua/lib/tally.lua",8],[382,"lua/lib/tally.lua",11],[396,"lua/lib/tally.lua",27],[419,"lua/lib/tally.lua",51],[422,"lua/lib/lane.lua",61],[423,"lua/lib/lane.lua",63],[424,"lua/lib/lane.lua",66],[438,"lua/lib/lane.lua",81],[439,"lua/lib/lane.lua",83],[453,"lua/lib/lane.lua",104],[461,"lua/lib/lane.lua",122],[465,"lua/lib/lane.lua",146],[469,"lua/lib/lane.lua",177],[472,"lua/lib/lane.lua",275],[475,"lua/lib/lane.lua",279],[478,"lua/lib/lane.lua",283],[512,"lua/lib/lane.lua",318],[513,"lua/lib/lane.lua",321],[517,"lua/lib/lane.lua",327],[523,"lua/lib/lane.lua",334],[526,"lua/lib/lane.lua",338],[548,"lua/lib/lane.lua",361],[552,"lua/lib/record.lua",6],[553,"lua/lib/record.lua",9],[558,"lua/lib/record.lua",16],[565,"lua/limiter/reset.lua",12],[567,"lua/limiter/reset.lua",15]],
 });
 
 /** Opens a limiter that is paused, or that a target has asked to cool down. See lua/limiter/resume.lua. */
@@ -6799,10 +6853,13 @@ do
     local part = (elapsed % interval) * lane.rate + rem
     return math.floor(elapsed / interval) * lane.rate + math.floor(part / interval), part % interval
   end
-  local function level_set(lane, n, rem)
+  local function level_of(lane, n, rem)
     if rem < 0 then n, rem = n + 1, rem + lane.interval_s * 1000000 / level_scale(lane) end
-    if n <= 0 then n, rem = 0, 0 end
-    lane.n, lane.rem = n, rem
+    if n <= 0 then return 0, 0 end
+    return n, rem
+  end
+  local function level_set(lane, n, rem)
+    lane.n, lane.rem = level_of(lane, n, rem)
     lane.free = math.max(0, lane.max - lane.n)
   end
   local function level_forget(lane) lane.log, lane.log_changed = {}, true end
@@ -6840,6 +6897,12 @@ do
     pass(math.max(at, lane.at))
     lane.at = at
     level_set(lane, n, rem)
+  end
+  local function level_late(lane, log, units, late_ms)
+    local drained, part = level_drained(lane, math.ceil(late_ms * 1000 / level_scale(lane)), 0)
+    if drained >= units then drained, part = units, 0 end
+    for _, item in ipairs(log) do item.n, item.rem = level_of(lane, item.n + drained, item.rem - part) end
+    level_set(lane, lane.n + drained, lane.rem - part)
   end
   machines.level = {
     ahead = true,
@@ -6883,7 +6946,7 @@ do
           i, left, log[k].units = k, left - moved, log[k].units - moved
         end
       end
-      if not i then return machines.level.take(lane, units) end
+      if not i then return level_late(lane, log, units, started_ms - granted_ms) end
       local at = math.min(lane.at, math.max(log[i].at, math.ceil((started_ms * 1000 + lane.skew) / level_scale(lane))))
       local k = #log
       while k > i and log[k].at > at do k = k - 1 end
@@ -7302,7 +7365,7 @@ lane_plan()
 call('HSET', lane.key, 'updated', lane_text(math.floor(now_us / 1000)))
 lane_write()
 return record_reply(lane)`,
-  map: [[1,"lua/limiter/resume.lua",1],[2,"lua/limiter/resume.lua",4],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/lane.lua",34],[17,"lua/lib/lane.lua",57],[18,"lua/lib/limiter/aligned.lua",2],[20,"lua/lib/limiter/aligned.lua",5],[24,"lua/lib/limiter/aligned.lua",10],[33,"lua/lib/limiter/aligned.lua",20],[34,"lua/lib/limiter/aligned.lua",22],[45,"lua/lib/limiter/aligned.lua",34],[51,"lua/lib/limiter/level.lua",9],[55,"lua/lib/limiter/level.lua",14],[56,"lua/lib/limiter/level.lua",17],[61,"lua/lib/limiter/level.lua",23],[67,"lua/lib/limiter/level.lua",31],[68,"lua/lib/limiter/level.lua",33],[79,"lua/lib/limiter/level.lua",45],[87,"lua/lib/limiter/level.lua",55],[103,"lua/lib/limiter/level.lua",72],[122,"lua/lib/limiter/level.lua",92],[129,"lua/lib/limiter/level.lua",100],[188,"lua/lib/limiter/slots.lua",4],[190,"lua/lib/limiter/slots.lua",7],[191,"lua/lib/limiter/slots.lua",9],[192,"lua/lib/limiter/slots.lua",12],[207,"lua/lib/limiter/slots.lua",28],[217,"lua/lib/limiter/slots.lua",39],[222,"lua/lib/limiter/slots.lua",45],[246,"lua/lib/limiter/window.lua",4],[248,"lua/lib/limiter/window.lua",7],[249,"lua/lib/limiter/window.lua",9],[250,"lua/lib/limiter/window.lua",12],[254,"lua/lib/limiter/window.lua",17],[258,"lua/lib/limiter/window.lua",23],[268,"lua/lib/limiter/window.lua",35],[277,"lua/lib/limiter/window.lua",45],[283,"lua/lib/limiter/window.lua",53],[294,"lua/lib/limiter/window.lua",66],[303,"lua/lib/limiter/window.lua",76],[337,"lua/lib/limiter/window.lua",112],[371,"lua/lib/tally.lua",6],[372,"lua/lib/tally.lua",8],[373,"lua/lib/tally.lua",11],[387,"lua/lib/tally.lua",27],[410,"lua/lib/tally.lua",51],[413,"lua/lib/lane.lua",61],[414,"lua/lib/lane.lua",63],[415,"lua/lib/lane.lua",66],[429,"lua/lib/lane.lua",81],[430,"lua/lib/lane.lua",83],[444,"lua/lib/lane.lua",104],[452,"lua/lib/lane.lua",122],[456,"lua/lib/lane.lua",146],[460,"lua/lib/lane.lua",177],[463,"lua/lib/lane.lua",275],[466,"lua/lib/lane.lua",279],[469,"lua/lib/lane.lua",283],[503,"lua/lib/lane.lua",318],[504,"lua/lib/lane.lua",321],[508,"lua/lib/lane.lua",327],[514,"lua/lib/lane.lua",334],[517,"lua/lib/lane.lua",338],[539,"lua/lib/lane.lua",361],[543,"lua/lib/record.lua",6],[544,"lua/lib/record.lua",9],[549,"lua/lib/record.lua",16],[556,"lua/limiter/resume.lua",12],[558,"lua/limiter/resume.lua",15]],
+  map: [[1,"lua/limiter/resume.lua",1],[2,"lua/limiter/resume.lua",4],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/lane.lua",34],[17,"lua/lib/lane.lua",57],[18,"lua/lib/limiter/aligned.lua",2],[20,"lua/lib/limiter/aligned.lua",5],[24,"lua/lib/limiter/aligned.lua",10],[33,"lua/lib/limiter/aligned.lua",20],[34,"lua/lib/limiter/aligned.lua",22],[45,"lua/lib/limiter/aligned.lua",34],[51,"lua/lib/limiter/level.lua",9],[55,"lua/lib/limiter/level.lua",14],[56,"lua/lib/limiter/level.lua",17],[61,"lua/lib/limiter/level.lua",24],[66,"lua/lib/limiter/level.lua",30],[70,"lua/lib/limiter/level.lua",36],[71,"lua/lib/limiter/level.lua",38],[82,"lua/lib/limiter/level.lua",50],[90,"lua/lib/limiter/level.lua",60],[106,"lua/lib/limiter/level.lua",79],[112,"lua/lib/limiter/level.lua",86],[131,"lua/lib/limiter/level.lua",106],[138,"lua/lib/limiter/level.lua",114],[197,"lua/lib/limiter/slots.lua",4],[199,"lua/lib/limiter/slots.lua",7],[200,"lua/lib/limiter/slots.lua",9],[201,"lua/lib/limiter/slots.lua",12],[216,"lua/lib/limiter/slots.lua",28],[226,"lua/lib/limiter/slots.lua",39],[231,"lua/lib/limiter/slots.lua",45],[255,"lua/lib/limiter/window.lua",4],[257,"lua/lib/limiter/window.lua",7],[258,"lua/lib/limiter/window.lua",9],[259,"lua/lib/limiter/window.lua",12],[263,"lua/lib/limiter/window.lua",17],[267,"lua/lib/limiter/window.lua",23],[277,"lua/lib/limiter/window.lua",35],[286,"lua/lib/limiter/window.lua",45],[292,"lua/lib/limiter/window.lua",53],[303,"lua/lib/limiter/window.lua",66],[312,"lua/lib/limiter/window.lua",76],[346,"lua/lib/limiter/window.lua",112],[380,"lua/lib/tally.lua",6],[381,"lua/lib/tally.lua",8],[382,"lua/lib/tally.lua",11],[396,"lua/lib/tally.lua",27],[419,"lua/lib/tally.lua",51],[422,"lua/lib/lane.lua",61],[423,"lua/lib/lane.lua",63],[424,"lua/lib/lane.lua",66],[438,"lua/lib/lane.lua",81],[439,"lua/lib/lane.lua",83],[453,"lua/lib/lane.lua",104],[461,"lua/lib/lane.lua",122],[465,"lua/lib/lane.lua",146],[469,"lua/lib/lane.lua",177],[472,"lua/lib/lane.lua",275],[475,"lua/lib/lane.lua",279],[478,"lua/lib/lane.lua",283],[512,"lua/lib/lane.lua",318],[513,"lua/lib/lane.lua",321],[517,"lua/lib/lane.lua",327],[523,"lua/lib/lane.lua",334],[526,"lua/lib/lane.lua",338],[548,"lua/lib/lane.lua",361],[552,"lua/lib/record.lua",6],[553,"lua/lib/record.lua",9],[558,"lua/lib/record.lua",16],[565,"lua/limiter/resume.lua",12],[567,"lua/limiter/resume.lua",15]],
 });
 
 /** Reads how a limiter is used; changes nothing. See lua/limiter/usage.lua. */
@@ -7370,10 +7433,13 @@ do
     local part = (elapsed % interval) * lane.rate + rem
     return math.floor(elapsed / interval) * lane.rate + math.floor(part / interval), part % interval
   end
-  local function level_set(lane, n, rem)
+  local function level_of(lane, n, rem)
     if rem < 0 then n, rem = n + 1, rem + lane.interval_s * 1000000 / level_scale(lane) end
-    if n <= 0 then n, rem = 0, 0 end
-    lane.n, lane.rem = n, rem
+    if n <= 0 then return 0, 0 end
+    return n, rem
+  end
+  local function level_set(lane, n, rem)
+    lane.n, lane.rem = level_of(lane, n, rem)
     lane.free = math.max(0, lane.max - lane.n)
   end
   local function level_forget(lane) lane.log, lane.log_changed = {}, true end
@@ -7411,6 +7477,12 @@ do
     pass(math.max(at, lane.at))
     lane.at = at
     level_set(lane, n, rem)
+  end
+  local function level_late(lane, log, units, late_ms)
+    local drained, part = level_drained(lane, math.ceil(late_ms * 1000 / level_scale(lane)), 0)
+    if drained >= units then drained, part = units, 0 end
+    for _, item in ipairs(log) do item.n, item.rem = level_of(lane, item.n + drained, item.rem - part) end
+    level_set(lane, lane.n + drained, lane.rem - part)
   end
   machines.level = {
     ahead = true,
@@ -7454,7 +7526,7 @@ do
           i, left, log[k].units = k, left - moved, log[k].units - moved
         end
       end
-      if not i then return machines.level.take(lane, units) end
+      if not i then return level_late(lane, log, units, started_ms - granted_ms) end
       local at = math.min(lane.at, math.max(log[i].at, math.ceil((started_ms * 1000 + lane.skew) / level_scale(lane))))
       local k = #log
       while k > i and log[k].at > at do k = k - 1 end
@@ -7737,7 +7809,7 @@ if lane.machine then
 end
 local next_ms = next_us and next_us < math.huge and lane_text(math.ceil((next_us - lane.skew) / 1000)) or ''
 return { math.floor(lane.now / 1000), lane.waiting, lane.held or 0, free, next_ms, call('HGETALL', lane.key .. ':use') }`,
-  map: [[1,"lua/limiter/usage.lua",1],[2,"lua/limiter/usage.lua",4],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/lane.lua",34],[16,"lua/lib/lane.lua",57],[17,"lua/lib/limiter/aligned.lua",2],[19,"lua/lib/limiter/aligned.lua",5],[23,"lua/lib/limiter/aligned.lua",10],[32,"lua/lib/limiter/aligned.lua",20],[33,"lua/lib/limiter/aligned.lua",22],[44,"lua/lib/limiter/aligned.lua",34],[50,"lua/lib/limiter/level.lua",9],[54,"lua/lib/limiter/level.lua",14],[55,"lua/lib/limiter/level.lua",17],[60,"lua/lib/limiter/level.lua",23],[66,"lua/lib/limiter/level.lua",31],[67,"lua/lib/limiter/level.lua",33],[78,"lua/lib/limiter/level.lua",45],[86,"lua/lib/limiter/level.lua",55],[102,"lua/lib/limiter/level.lua",72],[121,"lua/lib/limiter/level.lua",92],[128,"lua/lib/limiter/level.lua",100],[187,"lua/lib/limiter/slots.lua",4],[189,"lua/lib/limiter/slots.lua",7],[190,"lua/lib/limiter/slots.lua",9],[191,"lua/lib/limiter/slots.lua",12],[206,"lua/lib/limiter/slots.lua",28],[216,"lua/lib/limiter/slots.lua",39],[221,"lua/lib/limiter/slots.lua",45],[245,"lua/lib/limiter/window.lua",4],[247,"lua/lib/limiter/window.lua",7],[248,"lua/lib/limiter/window.lua",9],[249,"lua/lib/limiter/window.lua",12],[253,"lua/lib/limiter/window.lua",17],[257,"lua/lib/limiter/window.lua",23],[267,"lua/lib/limiter/window.lua",35],[276,"lua/lib/limiter/window.lua",45],[282,"lua/lib/limiter/window.lua",53],[293,"lua/lib/limiter/window.lua",66],[302,"lua/lib/limiter/window.lua",76],[336,"lua/lib/limiter/window.lua",112],[370,"lua/lib/tally.lua",6],[371,"lua/lib/lane.lua",61],[372,"lua/lib/lane.lua",63],[373,"lua/lib/lane.lua",66],[387,"lua/lib/lane.lua",81],[388,"lua/lib/lane.lua",83],[402,"lua/lib/lane.lua",99],[406,"lua/lib/lane.lua",104],[414,"lua/lib/record.lua",6],[415,"lua/limiter/usage.lua",12],[418,"lua/limiter/usage.lua",16]],
+  map: [[1,"lua/limiter/usage.lua",1],[2,"lua/limiter/usage.lua",4],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/lane.lua",34],[16,"lua/lib/lane.lua",57],[17,"lua/lib/limiter/aligned.lua",2],[19,"lua/lib/limiter/aligned.lua",5],[23,"lua/lib/limiter/aligned.lua",10],[32,"lua/lib/limiter/aligned.lua",20],[33,"lua/lib/limiter/aligned.lua",22],[44,"lua/lib/limiter/aligned.lua",34],[50,"lua/lib/limiter/level.lua",9],[54,"lua/lib/limiter/level.lua",14],[55,"lua/lib/limiter/level.lua",17],[60,"lua/lib/limiter/level.lua",24],[65,"lua/lib/limiter/level.lua",30],[69,"lua/lib/limiter/level.lua",36],[70,"lua/lib/limiter/level.lua",38],[81,"lua/lib/limiter/level.lua",50],[89,"lua/lib/limiter/level.lua",60],[105,"lua/lib/limiter/level.lua",79],[111,"lua/lib/limiter/level.lua",86],[130,"lua/lib/limiter/level.lua",106],[137,"lua/lib/limiter/level.lua",114],[196,"lua/lib/limiter/slots.lua",4],[198,"lua/lib/limiter/slots.lua",7],[199,"lua/lib/limiter/slots.lua",9],[200,"lua/lib/limiter/slots.lua",12],[215,"lua/lib/limiter/slots.lua",28],[225,"lua/lib/limiter/slots.lua",39],[230,"lua/lib/limiter/slots.lua",45],[254,"lua/lib/limiter/window.lua",4],[256,"lua/lib/limiter/window.lua",7],[257,"lua/lib/limiter/window.lua",9],[258,"lua/lib/limiter/window.lua",12],[262,"lua/lib/limiter/window.lua",17],[266,"lua/lib/limiter/window.lua",23],[276,"lua/lib/limiter/window.lua",35],[285,"lua/lib/limiter/window.lua",45],[291,"lua/lib/limiter/window.lua",53],[302,"lua/lib/limiter/window.lua",66],[311,"lua/lib/limiter/window.lua",76],[345,"lua/lib/limiter/window.lua",112],[379,"lua/lib/tally.lua",6],[380,"lua/lib/lane.lua",61],[381,"lua/lib/lane.lua",63],[382,"lua/lib/lane.lua",66],[396,"lua/lib/lane.lua",81],[397,"lua/lib/lane.lua",83],[411,"lua/lib/lane.lua",99],[415,"lua/lib/lane.lua",104],[423,"lua/lib/record.lua",6],[424,"lua/limiter/usage.lua",12],[427,"lua/limiter/usage.lua",16]],
 });
 
 /** Says that a process is alive and answers with all that are, by this shard's clock. See lua/member/beat.lua. */
@@ -9041,10 +9113,13 @@ do
     local part = (elapsed % interval) * lane.rate + rem
     return math.floor(elapsed / interval) * lane.rate + math.floor(part / interval), part % interval
   end
-  local function level_set(lane, n, rem)
+  local function level_of(lane, n, rem)
     if rem < 0 then n, rem = n + 1, rem + lane.interval_s * 1000000 / level_scale(lane) end
-    if n <= 0 then n, rem = 0, 0 end
-    lane.n, lane.rem = n, rem
+    if n <= 0 then return 0, 0 end
+    return n, rem
+  end
+  local function level_set(lane, n, rem)
+    lane.n, lane.rem = level_of(lane, n, rem)
     lane.free = math.max(0, lane.max - lane.n)
   end
   local function level_forget(lane) lane.log, lane.log_changed = {}, true end
@@ -9082,6 +9157,12 @@ do
     pass(math.max(at, lane.at))
     lane.at = at
     level_set(lane, n, rem)
+  end
+  local function level_late(lane, log, units, late_ms)
+    local drained, part = level_drained(lane, math.ceil(late_ms * 1000 / level_scale(lane)), 0)
+    if drained >= units then drained, part = units, 0 end
+    for _, item in ipairs(log) do item.n, item.rem = level_of(lane, item.n + drained, item.rem - part) end
+    level_set(lane, lane.n + drained, lane.rem - part)
   end
   machines.level = {
     ahead = true,
@@ -9125,7 +9206,7 @@ do
           i, left, log[k].units = k, left - moved, log[k].units - moved
         end
       end
-      if not i then return machines.level.take(lane, units) end
+      if not i then return level_late(lane, log, units, started_ms - granted_ms) end
       local at = math.min(lane.at, math.max(log[i].at, math.ceil((started_ms * 1000 + lane.skew) / level_scale(lane))))
       local k = #log
       while k > i and log[k].at > at do k = k - 1 end
@@ -9771,7 +9852,7 @@ local wrote = outbox_write()
 ring_bell(nil, #granted_new > 0)
 if applied > 0 then call('HSET', root .. 'hw', field, string.format('%.0f', mark)) end
 return { mark, done, applied, wrote, now_us }`,
-  map: [[1,"lua/outbox/receive.lua",1],[2,"lua/outbox/receive.lua",9],[3,"lua/outbox/receive.lua",16],[4,"lua/outbox/receive.lua",15],[5,"lua/outbox/receive.lua",14],[6,"lua/outbox/receive.lua",13],[7,"lua/outbox/receive.lua",12],[8,"lua/outbox/receive.lua",11],[9,"lua/outbox/receive.lua",10],[10,"lua/outbox/receive.lua",17],[11,"lua/lib/root.lua",2],[13,"lua/lib/root.lua",8],[14,"lua/lib/batch.lua",12],[15,"lua/lib/batch.lua",14],[36,"lua/lib/batch.lua",43],[37,"lua/lib/batch.lua",49],[38,"lua/lib/batch.lua",53],[39,"lua/lib/batch.lua",62],[51,"lua/lib/batch.lua",75],[52,"lua/lib/batch.lua",83],[68,"lua/lib/batch.lua",109],[71,"lua/lib/batch.lua",121],[76,"lua/lib/batch.lua",129],[84,"lua/lib/batch.lua",138],[102,"lua/lib/ring.lua",4],[103,"lua/lib/ring.lua",28],[110,"lua/lib/ring.lua",37],[114,"lua/lib/ready.lua",9],[115,"lua/lib/ready.lua",11],[116,"lua/lib/ready.lua",14],[130,"lua/lib/ready.lua",29],[135,"lua/lib/ready.lua",35],[147,"lua/lib/ready.lua",48],[150,"lua/lib/ready.lua",52],[156,"lua/lib/delayed.lua",4],[158,"lua/lib/delayed.lua",7],[159,"lua/lib/delayed.lua",9],[163,"lua/lib/delayed.lua",15],[166,"lua/lib/delayed.lua",19],[174,"lua/lib/delayed.lua",29],[181,"lua/lib/delayed.lua",40],[188,"lua/lib/outbox.lua",15],[192,"lua/lib/outbox.lua",20],[193,"lua/lib/outbox.lua",22],[194,"lua/lib/outbox.lua",24],[195,"lua/lib/outbox.lua",27],[196,"lua/lib/outbox.lua",29],[200,"lua/lib/outbox.lua",35],[212,"lua/lib/outbox.lua",49],[216,"lua/lib/outbox.lua",54],[226,"lua/lib/outbox.lua",72],[230,"lua/lib/outbox.lua",78],[235,"lua/lib/outbox.lua",85],[236,"lua/lib/outbox.lua",88],[265,"lua/lib/limited.lua",16],[266,"lua/lib/limited.lua",18],[273,"lua/lib/limited.lua",27],[277,"lua/lib/limited.lua",62],[282,"lua/lib/limited.lua",76],[286,"lua/lib/limited.lua",82],[298,"lua/lib/granted.lua",3],[299,"lua/lib/granted.lua",5],[303,"lua/lib/granted.lua",12],[307,"lua/lib/results.lua",3],[316,"lua/lib/results.lua",13],[317,"lua/lib/results.lua",15],[318,"lua/lib/lost.lua",4],[319,"lua/lib/lost.lua",7],[330,"lua/lib/lost.lua",19],[335,"lua/lib/notify.lua",19],[336,"lua/lib/notify.lua",22],[345,"lua/lib/notify.lua",34],[346,"lua/lib/notify.lua",36],[351,"lua/lib/notify.lua",43],[367,"lua/lib/notify.lua",60],[379,"lua/lib/notify.lua",74],[389,"lua/lib/notify.lua",85],[407,"lua/lib/notify.lua",105],[414,"lua/lib/notify.lua",115],[426,"lua/lib/notify.lua",130],[442,"lua/lib/notify.lua",148],[454,"lua/lib/notify.lua",161],[457,"lua/lib/notify.lua",166],[468,"lua/lib/notify.lua",179],[481,"lua/lib/notify.lua",193],[486,"lua/lib/notify.lua",199],[489,"lua/lib/notify.lua",204],[494,"lua/lib/notify.lua",211],[524,"lua/lib/notify.lua",243],[546,"lua/lib/notify.lua",267],[547,"lua/lib/notify.lua",269],[553,"lua/lib/notify.lua",276],[568,"lua/lib/notify.lua",292],[570,"lua/lib/notify.lua",296],[576,"lua/lib/notify.lua",303],[579,"lua/outbox/receive.lua",25],[581,"lua/outbox/receive.lua",28],[583,"lua/lib/lane.lua",34],[591,"lua/lib/lane.lua",57],[592,"lua/lib/limiter/aligned.lua",2],[594,"lua/lib/limiter/aligned.lua",5],[598,"lua/lib/limiter/aligned.lua",10],[607,"lua/lib/limiter/aligned.lua",20],[608,"lua/lib/limiter/aligned.lua",22],[619,"lua/lib/limiter/aligned.lua",34],[625,"lua/lib/limiter/level.lua",9],[629,"lua/lib/limiter/level.lua",14],[630,"lua/lib/limiter/level.lua",17],[635,"lua/lib/limiter/level.lua",23],[641,"lua/lib/limiter/level.lua",31],[642,"lua/lib/limiter/level.lua",33],[653,"lua/lib/limiter/level.lua",45],[661,"lua/lib/limiter/level.lua",55],[677,"lua/lib/limiter/level.lua",72],[696,"lua/lib/limiter/level.lua",92],[703,"lua/lib/limiter/level.lua",100],[762,"lua/lib/limiter/slots.lua",4],[764,"lua/lib/limiter/slots.lua",7],[765,"lua/lib/limiter/slots.lua",9],[766,"lua/lib/limiter/slots.lua",12],[781,"lua/lib/limiter/slots.lua",28],[791,"lua/lib/limiter/slots.lua",39],[796,"lua/lib/limiter/slots.lua",45],[820,"lua/lib/limiter/window.lua",4],[822,"lua/lib/limiter/window.lua",7],[823,"lua/lib/limiter/window.lua",9],[824,"lua/lib/limiter/window.lua",12],[828,"lua/lib/limiter/window.lua",17],[832,"lua/lib/limiter/window.lua",23],[842,"lua/lib/limiter/window.lua",35],[851,"lua/lib/limiter/window.lua",45],[857,"lua/lib/limiter/window.lua",53],[868,"lua/lib/limiter/window.lua",66],[877,"lua/lib/limiter/window.lua",76],[911,"lua/lib/limiter/window.lua",112],[945,"lua/lib/tally.lua",6],[946,"lua/lib/tally.lua",8],[947,"lua/lib/tally.lua",11],[961,"lua/lib/tally.lua",27],[984,"lua/lib/tally.lua",51],[987,"lua/lib/lane.lua",61],[988,"lua/lib/lane.lua",63],[989,"lua/lib/lane.lua",66],[1003,"lua/lib/lane.lua",81],[1004,"lua/lib/lane.lua",83],[1018,"lua/lib/lane.lua",104],[1026,"lua/lib/lane.lua",113],[1033,"lua/lib/lane.lua",122],[1037,"lua/lib/lane.lua",128],[1038,"lua/lib/lane.lua",131],[1044,"lua/lib/lane.lua",139],[1050,"lua/lib/lane.lua",146],[1054,"lua/lib/lane.lua",152],[1062,"lua/lib/lane.lua",161],[1063,"lua/lib/lane.lua",164],[1074,"lua/lib/lane.lua",177],[1077,"lua/lib/lane.lua",182],[1081,"lua/lib/lane.lua",187],[1088,"lua/lib/lane.lua",196],[1095,"lua/lib/lane.lua",204],[1101,"lua/lib/lane.lua",213],[1106,"lua/lib/lane.lua",219],[1115,"lua/lib/lane.lua",229],[1117,"lua/lib/lane.lua",247],[1125,"lua/lib/lane.lua",257],[1128,"lua/lib/lane.lua",263],[1133,"lua/lib/lane.lua",270],[1137,"lua/lib/lane.lua",275],[1140,"lua/lib/lane.lua",279],[1143,"lua/lib/lane.lua",283],[1177,"lua/lib/lane.lua",318],[1178,"lua/lib/lane.lua",321],[1182,"lua/lib/lane.lua",327],[1188,"lua/lib/lane.lua",334],[1191,"lua/lib/lane.lua",338],[1213,"lua/lib/lane.lua",361],[1217,"lua/lib/receive/back.lua",3],[1224,"lua/lib/receive/cool.lua",3],[1225,"lua/lib/receive/cool.lua",5],[1230,"lua/lib/receive/cool.lua",11],[1232,"lua/lib/receive/drop.lua",3],[1236,"lua/lib/receive/fail.lua",5],[1242,"lua/lib/receive/fail.lua",12],[1243,"lua/lib/receive/fail.lua",14],[1256,"lua/lib/receive/fail.lua",28],[1269,"lua/lib/receive/fail.lua",42],[1272,"lua/lib/receive/free.lua",3],[1280,"lua/lib/receive/grant.lua",8],[1296,"lua/lib/receive/grant.lua",25],[1300,"lua/lib/receive/grant.lua",30],[1301,"lua/lib/receive/grant.lua",32],[1307,"lua/lib/receive/grant.lua",39],[1309,"lua/lib/receive/late.lua",3],[1315,"lua/lib/receive/late.lua",10],[1319,"lua/lib/receive/points.lua",3],[1327,"lua/lib/receive/queue.lua",3],[1331,"lua/lib/receive/unused.lua",3],[1336,"lua/outbox/receive.lua",32],[1342,"lua/outbox/receive.lua",39],[1352,"lua/outbox/receive.lua",50],[1354,"lua/outbox/receive.lua",53]],
+  map: [[1,"lua/outbox/receive.lua",1],[2,"lua/outbox/receive.lua",9],[3,"lua/outbox/receive.lua",16],[4,"lua/outbox/receive.lua",15],[5,"lua/outbox/receive.lua",14],[6,"lua/outbox/receive.lua",13],[7,"lua/outbox/receive.lua",12],[8,"lua/outbox/receive.lua",11],[9,"lua/outbox/receive.lua",10],[10,"lua/outbox/receive.lua",17],[11,"lua/lib/root.lua",2],[13,"lua/lib/root.lua",8],[14,"lua/lib/batch.lua",12],[15,"lua/lib/batch.lua",14],[36,"lua/lib/batch.lua",43],[37,"lua/lib/batch.lua",49],[38,"lua/lib/batch.lua",53],[39,"lua/lib/batch.lua",62],[51,"lua/lib/batch.lua",75],[52,"lua/lib/batch.lua",83],[68,"lua/lib/batch.lua",109],[71,"lua/lib/batch.lua",121],[76,"lua/lib/batch.lua",129],[84,"lua/lib/batch.lua",138],[102,"lua/lib/ring.lua",4],[103,"lua/lib/ring.lua",28],[110,"lua/lib/ring.lua",37],[114,"lua/lib/ready.lua",9],[115,"lua/lib/ready.lua",11],[116,"lua/lib/ready.lua",14],[130,"lua/lib/ready.lua",29],[135,"lua/lib/ready.lua",35],[147,"lua/lib/ready.lua",48],[150,"lua/lib/ready.lua",52],[156,"lua/lib/delayed.lua",4],[158,"lua/lib/delayed.lua",7],[159,"lua/lib/delayed.lua",9],[163,"lua/lib/delayed.lua",15],[166,"lua/lib/delayed.lua",19],[174,"lua/lib/delayed.lua",29],[181,"lua/lib/delayed.lua",40],[188,"lua/lib/outbox.lua",15],[192,"lua/lib/outbox.lua",20],[193,"lua/lib/outbox.lua",22],[194,"lua/lib/outbox.lua",24],[195,"lua/lib/outbox.lua",27],[196,"lua/lib/outbox.lua",29],[200,"lua/lib/outbox.lua",35],[212,"lua/lib/outbox.lua",49],[216,"lua/lib/outbox.lua",54],[226,"lua/lib/outbox.lua",72],[230,"lua/lib/outbox.lua",78],[235,"lua/lib/outbox.lua",85],[236,"lua/lib/outbox.lua",88],[265,"lua/lib/limited.lua",16],[266,"lua/lib/limited.lua",18],[273,"lua/lib/limited.lua",27],[277,"lua/lib/limited.lua",62],[282,"lua/lib/limited.lua",76],[286,"lua/lib/limited.lua",82],[298,"lua/lib/granted.lua",3],[299,"lua/lib/granted.lua",5],[303,"lua/lib/granted.lua",12],[307,"lua/lib/results.lua",3],[316,"lua/lib/results.lua",13],[317,"lua/lib/results.lua",15],[318,"lua/lib/lost.lua",4],[319,"lua/lib/lost.lua",7],[330,"lua/lib/lost.lua",19],[335,"lua/lib/notify.lua",19],[336,"lua/lib/notify.lua",22],[345,"lua/lib/notify.lua",34],[346,"lua/lib/notify.lua",36],[351,"lua/lib/notify.lua",43],[367,"lua/lib/notify.lua",60],[379,"lua/lib/notify.lua",74],[389,"lua/lib/notify.lua",85],[407,"lua/lib/notify.lua",105],[414,"lua/lib/notify.lua",115],[426,"lua/lib/notify.lua",130],[442,"lua/lib/notify.lua",148],[454,"lua/lib/notify.lua",161],[457,"lua/lib/notify.lua",166],[468,"lua/lib/notify.lua",179],[481,"lua/lib/notify.lua",193],[486,"lua/lib/notify.lua",199],[489,"lua/lib/notify.lua",204],[494,"lua/lib/notify.lua",211],[524,"lua/lib/notify.lua",243],[546,"lua/lib/notify.lua",267],[547,"lua/lib/notify.lua",269],[553,"lua/lib/notify.lua",276],[568,"lua/lib/notify.lua",292],[570,"lua/lib/notify.lua",296],[576,"lua/lib/notify.lua",303],[579,"lua/outbox/receive.lua",25],[581,"lua/outbox/receive.lua",28],[583,"lua/lib/lane.lua",34],[591,"lua/lib/lane.lua",57],[592,"lua/lib/limiter/aligned.lua",2],[594,"lua/lib/limiter/aligned.lua",5],[598,"lua/lib/limiter/aligned.lua",10],[607,"lua/lib/limiter/aligned.lua",20],[608,"lua/lib/limiter/aligned.lua",22],[619,"lua/lib/limiter/aligned.lua",34],[625,"lua/lib/limiter/level.lua",9],[629,"lua/lib/limiter/level.lua",14],[630,"lua/lib/limiter/level.lua",17],[635,"lua/lib/limiter/level.lua",24],[640,"lua/lib/limiter/level.lua",30],[644,"lua/lib/limiter/level.lua",36],[645,"lua/lib/limiter/level.lua",38],[656,"lua/lib/limiter/level.lua",50],[664,"lua/lib/limiter/level.lua",60],[680,"lua/lib/limiter/level.lua",79],[686,"lua/lib/limiter/level.lua",86],[705,"lua/lib/limiter/level.lua",106],[712,"lua/lib/limiter/level.lua",114],[771,"lua/lib/limiter/slots.lua",4],[773,"lua/lib/limiter/slots.lua",7],[774,"lua/lib/limiter/slots.lua",9],[775,"lua/lib/limiter/slots.lua",12],[790,"lua/lib/limiter/slots.lua",28],[800,"lua/lib/limiter/slots.lua",39],[805,"lua/lib/limiter/slots.lua",45],[829,"lua/lib/limiter/window.lua",4],[831,"lua/lib/limiter/window.lua",7],[832,"lua/lib/limiter/window.lua",9],[833,"lua/lib/limiter/window.lua",12],[837,"lua/lib/limiter/window.lua",17],[841,"lua/lib/limiter/window.lua",23],[851,"lua/lib/limiter/window.lua",35],[860,"lua/lib/limiter/window.lua",45],[866,"lua/lib/limiter/window.lua",53],[877,"lua/lib/limiter/window.lua",66],[886,"lua/lib/limiter/window.lua",76],[920,"lua/lib/limiter/window.lua",112],[954,"lua/lib/tally.lua",6],[955,"lua/lib/tally.lua",8],[956,"lua/lib/tally.lua",11],[970,"lua/lib/tally.lua",27],[993,"lua/lib/tally.lua",51],[996,"lua/lib/lane.lua",61],[997,"lua/lib/lane.lua",63],[998,"lua/lib/lane.lua",66],[1012,"lua/lib/lane.lua",81],[1013,"lua/lib/lane.lua",83],[1027,"lua/lib/lane.lua",104],[1035,"lua/lib/lane.lua",113],[1042,"lua/lib/lane.lua",122],[1046,"lua/lib/lane.lua",128],[1047,"lua/lib/lane.lua",131],[1053,"lua/lib/lane.lua",139],[1059,"lua/lib/lane.lua",146],[1063,"lua/lib/lane.lua",152],[1071,"lua/lib/lane.lua",161],[1072,"lua/lib/lane.lua",164],[1083,"lua/lib/lane.lua",177],[1086,"lua/lib/lane.lua",182],[1090,"lua/lib/lane.lua",187],[1097,"lua/lib/lane.lua",196],[1104,"lua/lib/lane.lua",204],[1110,"lua/lib/lane.lua",213],[1115,"lua/lib/lane.lua",219],[1124,"lua/lib/lane.lua",229],[1126,"lua/lib/lane.lua",247],[1134,"lua/lib/lane.lua",257],[1137,"lua/lib/lane.lua",263],[1142,"lua/lib/lane.lua",270],[1146,"lua/lib/lane.lua",275],[1149,"lua/lib/lane.lua",279],[1152,"lua/lib/lane.lua",283],[1186,"lua/lib/lane.lua",318],[1187,"lua/lib/lane.lua",321],[1191,"lua/lib/lane.lua",327],[1197,"lua/lib/lane.lua",334],[1200,"lua/lib/lane.lua",338],[1222,"lua/lib/lane.lua",361],[1226,"lua/lib/receive/back.lua",3],[1233,"lua/lib/receive/cool.lua",3],[1234,"lua/lib/receive/cool.lua",5],[1239,"lua/lib/receive/cool.lua",11],[1241,"lua/lib/receive/drop.lua",3],[1245,"lua/lib/receive/fail.lua",5],[1251,"lua/lib/receive/fail.lua",12],[1252,"lua/lib/receive/fail.lua",14],[1265,"lua/lib/receive/fail.lua",28],[1278,"lua/lib/receive/fail.lua",42],[1281,"lua/lib/receive/free.lua",3],[1289,"lua/lib/receive/grant.lua",8],[1305,"lua/lib/receive/grant.lua",25],[1309,"lua/lib/receive/grant.lua",30],[1310,"lua/lib/receive/grant.lua",32],[1316,"lua/lib/receive/grant.lua",39],[1318,"lua/lib/receive/late.lua",3],[1324,"lua/lib/receive/late.lua",10],[1328,"lua/lib/receive/points.lua",3],[1336,"lua/lib/receive/queue.lua",3],[1340,"lua/lib/receive/unused.lua",3],[1345,"lua/outbox/receive.lua",32],[1351,"lua/outbox/receive.lua",39],[1361,"lua/outbox/receive.lua",50],[1363,"lua/outbox/receive.lua",53]],
 });
 
 /** Reads the first messages that wait for other partitions, oldest destination first; takes nothing away. See lua/outbox/slice.lua. */
@@ -10624,10 +10705,13 @@ do
     local part = (elapsed % interval) * lane.rate + rem
     return math.floor(elapsed / interval) * lane.rate + math.floor(part / interval), part % interval
   end
-  local function level_set(lane, n, rem)
+  local function level_of(lane, n, rem)
     if rem < 0 then n, rem = n + 1, rem + lane.interval_s * 1000000 / level_scale(lane) end
-    if n <= 0 then n, rem = 0, 0 end
-    lane.n, lane.rem = n, rem
+    if n <= 0 then return 0, 0 end
+    return n, rem
+  end
+  local function level_set(lane, n, rem)
+    lane.n, lane.rem = level_of(lane, n, rem)
     lane.free = math.max(0, lane.max - lane.n)
   end
   local function level_forget(lane) lane.log, lane.log_changed = {}, true end
@@ -10665,6 +10749,12 @@ do
     pass(math.max(at, lane.at))
     lane.at = at
     level_set(lane, n, rem)
+  end
+  local function level_late(lane, log, units, late_ms)
+    local drained, part = level_drained(lane, math.ceil(late_ms * 1000 / level_scale(lane)), 0)
+    if drained >= units then drained, part = units, 0 end
+    for _, item in ipairs(log) do item.n, item.rem = level_of(lane, item.n + drained, item.rem - part) end
+    level_set(lane, lane.n + drained, lane.rem - part)
   end
   machines.level = {
     ahead = true,
@@ -10708,7 +10798,7 @@ do
           i, left, log[k].units = k, left - moved, log[k].units - moved
         end
       end
-      if not i then return machines.level.take(lane, units) end
+      if not i then return level_late(lane, log, units, started_ms - granted_ms) end
       local at = math.min(lane.at, math.max(log[i].at, math.ceil((started_ms * 1000 + lane.skew) / level_scale(lane))))
       local k = #log
       while k > i and log[k].at > at do k = k - 1 end
@@ -11457,7 +11547,7 @@ for i, lane in ipairs(shown) do
 end
 if next_ms <= now_ms then more = 1 end
 return { math.floor(now_ms), next_ms < math.huge and string.format('%.3f', next_ms) or '', more, wrote, reply, outbox_slices() }`,
-  map: [[1,"lua/partition/grant.lua",1],[2,"lua/partition/grant.lua",8],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/lane.lua",34],[18,"lua/lib/lane.lua",57],[19,"lua/lib/limiter/aligned.lua",2],[21,"lua/lib/limiter/aligned.lua",5],[25,"lua/lib/limiter/aligned.lua",10],[34,"lua/lib/limiter/aligned.lua",20],[35,"lua/lib/limiter/aligned.lua",22],[46,"lua/lib/limiter/aligned.lua",34],[52,"lua/lib/limiter/level.lua",9],[56,"lua/lib/limiter/level.lua",14],[57,"lua/lib/limiter/level.lua",17],[62,"lua/lib/limiter/level.lua",23],[68,"lua/lib/limiter/level.lua",31],[69,"lua/lib/limiter/level.lua",33],[80,"lua/lib/limiter/level.lua",45],[88,"lua/lib/limiter/level.lua",55],[104,"lua/lib/limiter/level.lua",72],[123,"lua/lib/limiter/level.lua",92],[130,"lua/lib/limiter/level.lua",100],[189,"lua/lib/limiter/slots.lua",4],[191,"lua/lib/limiter/slots.lua",7],[192,"lua/lib/limiter/slots.lua",9],[193,"lua/lib/limiter/slots.lua",12],[208,"lua/lib/limiter/slots.lua",28],[218,"lua/lib/limiter/slots.lua",39],[223,"lua/lib/limiter/slots.lua",45],[247,"lua/lib/limiter/window.lua",4],[249,"lua/lib/limiter/window.lua",7],[250,"lua/lib/limiter/window.lua",9],[251,"lua/lib/limiter/window.lua",12],[255,"lua/lib/limiter/window.lua",17],[259,"lua/lib/limiter/window.lua",23],[269,"lua/lib/limiter/window.lua",35],[278,"lua/lib/limiter/window.lua",45],[284,"lua/lib/limiter/window.lua",53],[295,"lua/lib/limiter/window.lua",66],[304,"lua/lib/limiter/window.lua",76],[338,"lua/lib/limiter/window.lua",112],[372,"lua/lib/tally.lua",6],[373,"lua/lib/tally.lua",8],[374,"lua/lib/tally.lua",11],[388,"lua/lib/tally.lua",27],[411,"lua/lib/tally.lua",51],[414,"lua/lib/lane.lua",61],[415,"lua/lib/lane.lua",63],[416,"lua/lib/lane.lua",66],[430,"lua/lib/lane.lua",81],[431,"lua/lib/lane.lua",83],[445,"lua/lib/lane.lua",99],[449,"lua/lib/lane.lua",104],[457,"lua/lib/lane.lua",113],[464,"lua/lib/lane.lua",122],[468,"lua/lib/lane.lua",131],[474,"lua/lib/lane.lua",139],[480,"lua/lib/lane.lua",146],[484,"lua/lib/lane.lua",152],[492,"lua/lib/lane.lua",161],[493,"lua/lib/lane.lua",164],[504,"lua/lib/lane.lua",182],[508,"lua/lib/lane.lua",233],[520,"lua/lib/lane.lua",275],[523,"lua/lib/lane.lua",279],[526,"lua/lib/lane.lua",283],[560,"lua/lib/lane.lua",318],[561,"lua/lib/lane.lua",321],[565,"lua/lib/lane.lua",327],[571,"lua/lib/lane.lua",334],[574,"lua/lib/lane.lua",338],[596,"lua/lib/lane.lua",361],[600,"lua/lib/outbox.lua",15],[604,"lua/lib/outbox.lua",20],[605,"lua/lib/outbox.lua",22],[606,"lua/lib/outbox.lua",24],[607,"lua/lib/outbox.lua",27],[608,"lua/lib/outbox.lua",29],[612,"lua/lib/outbox.lua",35],[624,"lua/lib/outbox.lua",88],[653,"lua/lib/outbox.lua",120],[662,"lua/lib/grant.lua",5],[663,"lua/lib/grant.lua",7],[666,"lua/lib/grant.lua",11],[667,"lua/lib/grant.lua",13],[668,"lua/lib/grant.lua",15],[671,"lua/lib/grant.lua",20],[677,"lua/lib/grant.lua",28],[692,"lua/lib/grant.lua",45],[697,"lua/lib/grant.lua",52],[715,"lua/lib/grant.lua",72],[753,"lua/lib/grant.lua",112],[764,"lua/lib/grant.lua",125],[770,"lua/lib/grant.lua",133],[791,"lua/lib/grant.lua",158],[799,"lua/lib/grant.lua",168],[804,"lua/lib/grant.lua",177],[821,"lua/lib/grant.lua",196],[822,"lua/lib/grant.lua",198],[843,"lua/lib/grant.lua",220],[851,"lua/lib/grant.lua",229],[859,"lua/partition/grant.lua",17],[862,"lua/partition/grant.lua",22],[865,"lua/partition/grant.lua",26],[875,"lua/partition/grant.lua",37],[876,"lua/partition/grant.lua",39],[877,"lua/partition/grant.lua",41],[884,"lua/partition/grant.lua",49]],
+  map: [[1,"lua/partition/grant.lua",1],[2,"lua/partition/grant.lua",8],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/lane.lua",34],[18,"lua/lib/lane.lua",57],[19,"lua/lib/limiter/aligned.lua",2],[21,"lua/lib/limiter/aligned.lua",5],[25,"lua/lib/limiter/aligned.lua",10],[34,"lua/lib/limiter/aligned.lua",20],[35,"lua/lib/limiter/aligned.lua",22],[46,"lua/lib/limiter/aligned.lua",34],[52,"lua/lib/limiter/level.lua",9],[56,"lua/lib/limiter/level.lua",14],[57,"lua/lib/limiter/level.lua",17],[62,"lua/lib/limiter/level.lua",24],[67,"lua/lib/limiter/level.lua",30],[71,"lua/lib/limiter/level.lua",36],[72,"lua/lib/limiter/level.lua",38],[83,"lua/lib/limiter/level.lua",50],[91,"lua/lib/limiter/level.lua",60],[107,"lua/lib/limiter/level.lua",79],[113,"lua/lib/limiter/level.lua",86],[132,"lua/lib/limiter/level.lua",106],[139,"lua/lib/limiter/level.lua",114],[198,"lua/lib/limiter/slots.lua",4],[200,"lua/lib/limiter/slots.lua",7],[201,"lua/lib/limiter/slots.lua",9],[202,"lua/lib/limiter/slots.lua",12],[217,"lua/lib/limiter/slots.lua",28],[227,"lua/lib/limiter/slots.lua",39],[232,"lua/lib/limiter/slots.lua",45],[256,"lua/lib/limiter/window.lua",4],[258,"lua/lib/limiter/window.lua",7],[259,"lua/lib/limiter/window.lua",9],[260,"lua/lib/limiter/window.lua",12],[264,"lua/lib/limiter/window.lua",17],[268,"lua/lib/limiter/window.lua",23],[278,"lua/lib/limiter/window.lua",35],[287,"lua/lib/limiter/window.lua",45],[293,"lua/lib/limiter/window.lua",53],[304,"lua/lib/limiter/window.lua",66],[313,"lua/lib/limiter/window.lua",76],[347,"lua/lib/limiter/window.lua",112],[381,"lua/lib/tally.lua",6],[382,"lua/lib/tally.lua",8],[383,"lua/lib/tally.lua",11],[397,"lua/lib/tally.lua",27],[420,"lua/lib/tally.lua",51],[423,"lua/lib/lane.lua",61],[424,"lua/lib/lane.lua",63],[425,"lua/lib/lane.lua",66],[439,"lua/lib/lane.lua",81],[440,"lua/lib/lane.lua",83],[454,"lua/lib/lane.lua",99],[458,"lua/lib/lane.lua",104],[466,"lua/lib/lane.lua",113],[473,"lua/lib/lane.lua",122],[477,"lua/lib/lane.lua",131],[483,"lua/lib/lane.lua",139],[489,"lua/lib/lane.lua",146],[493,"lua/lib/lane.lua",152],[501,"lua/lib/lane.lua",161],[502,"lua/lib/lane.lua",164],[513,"lua/lib/lane.lua",182],[517,"lua/lib/lane.lua",233],[529,"lua/lib/lane.lua",275],[532,"lua/lib/lane.lua",279],[535,"lua/lib/lane.lua",283],[569,"lua/lib/lane.lua",318],[570,"lua/lib/lane.lua",321],[574,"lua/lib/lane.lua",327],[580,"lua/lib/lane.lua",334],[583,"lua/lib/lane.lua",338],[605,"lua/lib/lane.lua",361],[609,"lua/lib/outbox.lua",15],[613,"lua/lib/outbox.lua",20],[614,"lua/lib/outbox.lua",22],[615,"lua/lib/outbox.lua",24],[616,"lua/lib/outbox.lua",27],[617,"lua/lib/outbox.lua",29],[621,"lua/lib/outbox.lua",35],[633,"lua/lib/outbox.lua",88],[662,"lua/lib/outbox.lua",120],[671,"lua/lib/grant.lua",5],[672,"lua/lib/grant.lua",7],[675,"lua/lib/grant.lua",11],[676,"lua/lib/grant.lua",13],[677,"lua/lib/grant.lua",15],[680,"lua/lib/grant.lua",20],[686,"lua/lib/grant.lua",28],[701,"lua/lib/grant.lua",45],[706,"lua/lib/grant.lua",52],[724,"lua/lib/grant.lua",72],[762,"lua/lib/grant.lua",112],[773,"lua/lib/grant.lua",125],[779,"lua/lib/grant.lua",133],[800,"lua/lib/grant.lua",158],[808,"lua/lib/grant.lua",168],[813,"lua/lib/grant.lua",177],[830,"lua/lib/grant.lua",196],[831,"lua/lib/grant.lua",198],[852,"lua/lib/grant.lua",220],[860,"lua/lib/grant.lua",229],[868,"lua/partition/grant.lua",17],[871,"lua/partition/grant.lua",22],[874,"lua/partition/grant.lua",26],[884,"lua/partition/grant.lua",37],[885,"lua/partition/grant.lua",39],[886,"lua/partition/grant.lua",41],[893,"lua/partition/grant.lua",49]],
 });
 
 /** Tells limiters of tasks whose requests were written later than they were granted, so that no span holds more than it may. See lua/partition/late.lua. */

@@ -2,11 +2,14 @@
 // against what each kind promises, over every span.
 import assert from 'node:assert/strict';
 import { before, describe, test } from 'node:test';
-import { checkAligned, checkRate, checkSpans, lengthOf, makeLimiter, numbersOf, times, WAY_MS } from './limiting.ts';
+import { until } from '../helpers/redis.ts';
+import { checkAligned, checkRate, checkSpans, lengthOf, makeLimiter, numbersOf, times, usageOf, WAY_MS } from './limiting.ts';
 import { AT_ONCE, freshPath, ONCE, type Stage, tasksFor } from './stage.ts';
 
 /** Most of the time is waited for. */
 const SIDE_BY_SIDE = { concurrency: 4 } as const;
+/** What was used is told to a limiter after the task has ended. */
+const CHARGED_MS_MAX = 5_000;
 
 /** Every kind, held against what it promises. */
 export function limitsOfKinds(stage: Stage): void {
@@ -75,15 +78,24 @@ export function limitsOfKinds(stage: Stage): void {
     });
 
     test('points: what the target says that it used is charged', async () => {
-      const { name } = await makeLimiter(client, 'points', { capacity: 10, refill_rate: 10, interval: 1 });
+      const { name, id: limiter } = await makeLimiter(client, 'points', { capacity: 10, refill_rate: 10, interval: 1 });
       const path = freshPath();
       const url = receiver.at(path, { headers: { 'x-points-used': '15' } });
       const { id } = await client.create({ tasks: tasksFor(url, 1, { rate_limiter: name }) });
       await client.ended(id, 'completed');
+      await until(async () => (await usageOf(client, limiter)).available === 0, CHARGED_MS_MAX, 'fifteen points to be charged');
       const second = await client.create({ tasks: tasksFor(url, 1, { rate_limiter: name, points_cost: 5 }) });
       await client.ended(second.id, 'completed');
       const [a = 0, b = 0] = times(receiver.to(path));
       assert.ok(b - a >= 1_000 - WAY_MS, `with 5 points too few, 5 are there after a second: ${b - a} ms`);
+    });
+
+    test('points: each task is charged what it has used, once', async () => {
+      const { name, id: limiter } = await makeLimiter(client, 'points', { capacity: 1_000, refill_rate: 1, interval: 2_592_000 });
+      const url = receiver.at(freshPath(), { headers: { 'x-points-used': '9' } });
+      const { id } = await client.create({ tasks: tasksFor(url, 40, { rate_limiter: name, points_cost: 10 }) });
+      await client.ended(id, 'completed');
+      await until(async () => (await usageOf(client, limiter)).available === 640, CHARGED_MS_MAX, 'forty times nine to be charged');
     });
 
     test('concurrent: never more at a time', async () => {

@@ -42,6 +42,27 @@ for (const [i, row] of ROWS.entries()) {
   }
 }
 
+test('points: what started late after answers told what it used is not charged again', async () => {
+  const lane = await Lane.create(redis, 100, { type: 'points', config: { capacity: 100, refill_rate: 1, interval: 100 }, now_us: T });
+  await lane.queue(T, { batch: lane.newBatch(T), from: 0, to: 29, first_ms: T_MS, cost: 10 });
+  assert.equal((await lane.look(T)).granted, 10);
+  await lane.receive(T + 5_000, `points ${lane.core} -8`, `points ${lane.core} -7`);
+  // 80 are in it, and less than one that the late start has not let drain.
+  await lane.receive(T + 10_000, `late ${lane.core} ${T_MS} 100 5`, `points ${lane.core} -5`);
+  assert.equal((await lane.look(T + 10_000)).granted, 2);
+  assert.equal((await lane.look(T + 10_000)).granted, 0);
+});
+
+test('points: what started late and is not known any more counts for what drained in between', async () => {
+  const lane = await Lane.create(redis, 104, { type: 'points', config: { capacity: 100, refill_rate: 10, interval: 1 }, now_us: T });
+  await lane.queue(T, { batch: lane.newBatch(T), from: 0, to: 29, first_ms: T_MS, cost: 10 });
+  assert.equal((await lane.look(T)).granted, 10);
+  await lane.receive(T + S, `points ${lane.core} -40`);
+  // 40 are left in it, and 20 more where all that drained since was of those that started late.
+  await lane.receive(T + 2 * S, `late ${lane.core} ${T_MS} 20 2000`);
+  assert.equal((await lane.look(T + 2 * S)).granted, 4);
+});
+
 /** Looks at random times; some of what they let start does so up to 150 ms later, and the lane is told. */
 async function lateLife(row: (typeof ROWS)[number], partition: number, chance: Chance): Promise<void> {
   const config: LimiterConfig = { ...row.config(chance), interval: 1 };

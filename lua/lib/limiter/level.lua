@@ -20,10 +20,15 @@ do
     return math.floor(elapsed / interval) * lane.rate + math.floor(part / interval), part % interval
   end
 
-  local function level_set(lane, n, rem)
+  -- A level of n - rem / interval, where rem may be less than 0, as it is kept: none is below 0.
+  local function level_of(lane, n, rem)
     if rem < 0 then n, rem = n + 1, rem + lane.interval_s * 1000000 / level_scale(lane) end
-    if n <= 0 then n, rem = 0, 0 end
-    lane.n, lane.rem = n, rem
+    if n <= 0 then return 0, 0 end
+    return n, rem
+  end
+
+  local function level_set(lane, n, rem)
+    lane.n, lane.rem = level_of(lane, n, rem)
     lane.free = math.max(0, lane.max - lane.n)
   end
 
@@ -67,6 +72,15 @@ do
     pass(math.max(at, lane.at))
     lane.at = at
     level_set(lane, n, rem)
+  end
+
+  -- What started late and is not in the log is in the level since its grant: too low is that by what drained in between, at most. So is the
+  -- level before each in the log.
+  local function level_late(lane, log, units, late_ms)
+    local drained, part = level_drained(lane, math.ceil(late_ms * 1000 / level_scale(lane)), 0)
+    if drained >= units then drained, part = units, 0 end
+    for _, item in ipairs(log) do item.n, item.rem = level_of(lane, item.n + drained, item.rem - part) end
+    level_set(lane, lane.n + drained, lane.rem - part)
   end
 
   machines.level = {
@@ -113,7 +127,7 @@ do
           i, left, log[k].units = k, left - moved, log[k].units - moved
         end
       end
-      if not i then return machines.level.take(lane, units) end
+      if not i then return level_late(lane, log, units, started_ms - granted_ms) end
       local at = math.min(lane.at, math.max(log[i].at, math.ceil((started_ms * 1000 + lane.skew) / level_scale(lane))))
       local k = #log
       while k > i and log[k].at > at do k = k - 1 end
