@@ -67,9 +67,10 @@ export const SETTLE_DELAY_MS_MAX = 8;
 
 /** Parsed task heads that a thread remembers. */
 export const SPECS_MAX = 4096;
-/** Accounts whose signing secrets a thread remembers, and for how long. */
+/** Accounts whose signing secrets a thread remembers; after how long it reads them again, and after how long it does so before it signs. */
 export const ACCOUNTS_MAX = 10_000;
 export const SECRETS_TTL_MS = 5_000;
+export const SECRETS_OLD_MS = 10_000;
 
 /** What a task that says nothing about retries gets (spec/api.md, section 3). */
 export const DEFAULT_RETRY = { max_retries: 3, backoff: 'exponential', delay: 1, max_delay: 3600 } as const;

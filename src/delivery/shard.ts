@@ -10,6 +10,7 @@ import type { FailureCode } from '../outbound/failures.ts';
 import type { Outbound } from '../outbound/outbound.ts';
 import { startsIn } from '../store/claimed.ts';
 import type { Hints } from '../store/hints.ts';
+import { keys } from '../store/keys.ts';
 import type { Slice } from '../store/outbox.ts';
 import type { Claimed, GrantReply, Late, Settlement, TickReply } from '../store/partition.ts';
 import type { RedisClient } from '../store/script.ts';
@@ -90,6 +91,7 @@ export class CallbackShard implements Service, PumpHost {
   }
 
   async start(): Promise<void> {
+    this.#deps.hints.subscribe(keys.rotated(), (account_id) => this.#keys.rotated(account_id));
     this.#audit = setTimeout(() => void this.#auditAll(), this.#deps.audit_ms);
   }
 
@@ -141,6 +143,7 @@ export class CallbackShard implements Service, PumpHost {
 
   /** Hints of this channel may have been lost. */
   heardAgain(channel: string): void {
+    if (channel === keys.rotated()) this.#keys.rotated();
     this.#pumps.heardAgain(channel);
   }
 

@@ -117,6 +117,8 @@ export const keys = {
   quota: (account: string, limit: string): string => `${home(account)}a:${account}:quota:${limit}`,
   /** hash: signing secrets of an account. */
   secrets: (account: string): string => `${home(account)}a:${account}:secrets`,
+  /** sharded channel: an account whose signing secrets were rotated; a hint. */
+  rotated: (): string => `${home('sluice')}rotated`,
   /** hash: limiter name → core of the limiter that has it. */
   limiterNames: (account: string): string => `${home(account)}a:${account}:limiters`,
   /** zset: `<core> <name>` of limiters that are being made, by the time (ms) since which they have the name. */

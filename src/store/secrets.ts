@@ -22,9 +22,11 @@ export async function signingSecrets(client: RedisClient, account_id: string): P
   return read(await secretEnsure.call(client, { secrets: keys.secrets(account_id) }, newSecret()));
 }
 
-/** A new secret; the one before stays valid for 24 hours. Newest first. */
+/** A new secret; the one before stays valid for 24 hours. Newest first. Threads that sign are told; who does not hear it reads them again in seconds. */
 export async function rotateSecret(client: RedisClient, account_id: string): Promise<SigningSecret[]> {
-  return read(await secretRotate.call(client, { secrets: keys.secrets(account_id) }, { ...newSecret(), overlap_ms: OVERLAP_MS }));
+  const flat = await secretRotate.call(client, { secrets: keys.secrets(account_id) }, { ...newSecret(), overlap_ms: OVERLAP_MS });
+  await client.spublish(keys.rotated(), account_id).catch(() => {});
+  return read(flat);
 }
 
 /** The bytes that sign. */
