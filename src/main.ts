@@ -42,6 +42,8 @@ import { ThreadPool } from './threads/pool.ts';
 const DASHBOARD = fileURLToPath(new URL(extname(import.meta.url) === '.ts' ? '../dist/dashboard' : './dashboard', import.meta.url));
 const SINGLE_KEEP_MS = 24 * 3_600_000;
 const LOCAL_ACCOUNT = 'default';
+/** Shorter ones do for development and tests. */
+const TOKEN_LENGTH_GOOD = 16;
 const CONNECTIONS_MAX = 16_384;
 const RELAY_STOP_MS = 1_000;
 
@@ -259,6 +261,10 @@ class FrontDoorService implements Service {
     const metrics = this.#parts.metrics;
     const local = await this.#localToken();
     const fixed = [...config.access_tokens, ...(local === null ? [] : [{ account: LOCAL_ACCOUNT, token: local.token }])];
+    for (const { account, token } of config.access_tokens) {
+      if (token.length < TOKEN_LENGTH_GOOD)
+        this.#parts.log.warn({ account }, 'the token of SLUICE_ACCESS_TOKENS is so short that it can be guessed');
+    }
     const requests = requestMeter(metrics);
     const context = this.#context();
     const quota = makeQuota(context);

@@ -22,25 +22,44 @@ import type { Place } from './tray-writer.ts';
 export async function createTask(context: ApiContext, call: Call): Promise<Answer> {
   context.admit();
   const keyed = keyedBy(context, call, 'createTask');
-  const before = keyed === null ? null : await createdBefore(context, call, keyed);
-  if (before !== null) return before;
-  const input = checked(call, call.now_ms);
-  const { rate_limiter } = input;
-  const limiters = rate_limiter === undefined ? NO_LIMITERS : await resolveLimiters(context.client, call.account_id, [rate_limiter]);
-  const task = takeOne(input, { policy: context.policy, at_ms: call.now_ms, trace: call.trace, limiters });
-  const place = keyed === null ? await context.trays.write(call.account_id, task) : await createKeyed(context, call, keyed, task);
-  if (place === null) {
-    const first = keyed && (await createdBefore(context, call, keyed));
-    if (!first) throw new ApiError('unavailable', {}, { retry_after_s: 1 });
-    return first;
-  }
+  const made =
+    keyed === null
+      ? await makeTask(context, call, (task) => context.trays.write(call.account_id, task))
+      : await makeOnce(context, call, keyed);
+  if (!('place' in made)) return made;
+  const { input, task, place } = made;
   context.meter.single();
   if (task.limit !== null) await context.relay(partitionOf(place.core));
   return whenDurable(context, partitionOf(place.core), { body: newTaskBytes(input, call.now_ms, place.core, place.index, task.payload) });
 }
 
-/** The record must share a slot with the task, so a keyed task goes where its key lies. Null where the key is taken. */
-async function createKeyed(context: ApiContext, call: Call, keyed: Keyed, task: NewTask): Promise<Place | null> {
+interface Made {
+  input: TaskInput;
+  task: NewTask;
+  place: Place;
+}
+
+async function makeTask(context: ApiContext, call: Call, write: (task: NewTask) => Promise<Place>): Promise<Made> {
+  const input = checked(call, call.now_ms);
+  const { rate_limiter } = input;
+  const limiters = rate_limiter === undefined ? NO_LIMITERS : await resolveLimiters(context.client, call.account_id, [rate_limiter]);
+  const task = takeOne(input, { policy: context.policy, at_ms: call.now_ms, trace: call.trace, limiters });
+  return { input, task, place: await write(task) };
+}
+
+/** Or the answer that the key has. Most keys are new, so that is asked for only where no task could be made: its limiter may be gone since, its time be over. */
+async function makeOnce(context: ApiContext, call: Call, keyed: Keyed): Promise<Made | Answer> {
+  try {
+    return await makeTask(context, call, (task) => createKeyed(context, call, keyed, task));
+  } catch (error) {
+    const before = await createdBefore(context, call, keyed);
+    if (before === null) throw error;
+    return before;
+  }
+}
+
+/** The record must share a slot with the task, so a keyed task goes where its key lies. */
+async function createKeyed(context: ApiContext, call: Call, keyed: Keyed, task: NewTask): Promise<Place> {
   const made = await batches.createTasks(context.client, {
     partition: keyed.partition,
     core: newCore(keyed.partition, call.now_ms),
@@ -49,7 +68,9 @@ async function createKeyed(context: ApiContext, call: Call, keyed: Keyed, task: 
     tasks: [task],
     idem: recordArgs(keyed, { at: call.now_ms }),
   });
-  return made === null ? null : { core: made.core, index: made.first };
+  // The key is taken; where it has no record any more the caller may try again.
+  if (made === null) throw new ApiError('unavailable', {}, { retry_after_s: 1 });
+  return { core: made.core, index: made.first };
 }
 
 /** The answer to a create as it was first given, where its key has a record. The request is the same, so the task is. */

@@ -224,8 +224,7 @@ function applyQuota(x: Exchange, verdict: QuotaVerdict | null): void {
 /** 415, and 413 where Content-Length tells. */
 function refuseByHeaders(host: EndpointHost, x: Exchange, route: Route, head: Head): void {
   if (route.method === 'GET') return;
-  const absent = route.body_optional === true && x.announced_bytes === 0;
-  if (route.body !== null && !absent && !isType(head, JSON_TYPE)) throw new ApiError('unsupported_media_type');
+  if (x.announced_bytes !== 0 && !isType(head, JSON_TYPE)) throw new ApiError('unsupported_media_type');
   if ((x.announced_bytes ?? 0) > host.max_body_bytes) throw tooLarge(host);
 }
 
@@ -261,6 +260,12 @@ const NO_FIELDS = Buffer.from('{}');
 const NO_UPGRADE: Fault = { path: 'Upgrade', message: 'must be websocket, with the other headers of a WebSocket handshake' };
 const NO_BODY: Fault = { path: '', message: 'this endpoint takes no body' };
 
+/** A body of no fields says as much as none. */
+function noFields(value: unknown): readonly Fault[] {
+  const empty = typeof value === 'object' && value !== null && !Array.isArray(value) && Object.keys(value).length === 0;
+  return empty ? [] : [NO_BODY];
+}
+
 /** 400: puts body, query and Idempotency-Key into the call, or reports all that is wrong with them; see `reads_body`. */
 function readInput(call: Call, route: Route, head: Head, body: Buffer | null): void {
   const faults: Fault[] = [];
@@ -272,8 +277,10 @@ function readInput(call: Call, route: Route, head: Head, body: Buffer | null): v
     faults.push(...bodyFaults(route.body, parsed.value, call.now_ms));
   } else if (route.body !== null) {
     call.head_faults = faults;
-  } else if (body !== null && !/^\s*(\{\s*\})?\s*$/.test(body.toString('latin1'))) {
-    faults.push(NO_BODY);
+  } else if (body !== null && body.length > 0) {
+    const parsed = parseJson(body, BODY_JSON);
+    if (!parsed.ok) throw new ApiError('invalid_json', {}, { message: parsed.message });
+    faults.push(...noFields(parsed.value));
   }
   if (route.query !== null || head.query !== '') {
     const parsed = parseQuery(route.query, head.query);

@@ -40,7 +40,7 @@ export const FORMATS: Record<string, (text: string) => boolean> = {
 };
 
 export const FORMAT_MESSAGE: Record<string, string> = {
-  'date-time': 'must be an RFC 3339 timestamp of the years 1970 to 9999, such as 2026-01-31T09:00:00Z',
+  'date-time': 'must be an RFC 3339 timestamp, such as 2026-01-31T09:00:00Z',
 };
 
 const DAYS_IN_MONTH = [31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
@@ -50,8 +50,8 @@ const LATEST_MS = Date.UTC(9999, 11, 31, 23, 59, 59, 999);
 
 /**
  * An RFC 3339 date-time with an offset, in milliseconds since the epoch (cut, not rounded), or null where `text` is none.
- * Stricter than Date, which takes "1" and turns 30 February into 2 March: no impossible date, no second 60, years 1970 to 9999. At least
- * 1, since 0 stands for no time at all.
+ * Stricter than Date, which takes "1" and turns 30 February into 2 March: no impossible date, no second 60. At least 1, which is
+ * what all times before 1970 are, since 0 stands for no time at all.
  */
 export function timestampMs(text: string): number | null {
   if (text !== last_text) [last_text, last_ms] = [text, readTimestamp(text)];
@@ -71,7 +71,7 @@ function readTimestamp(text: string): number | null {
   const hour = digits(text, 11, 2);
   const minute = digits(text, 14, 2);
   const second = digits(text, 17, 2);
-  if (year < 1970 || month < 1 || month > 12 || day < 1 || hour < 0 || hour > 23) return null;
+  if (year < 0 || month < 1 || month > 12 || day < 1 || hour < 0 || hour > 23) return null;
   if (minute < 0 || minute > 59 || second < 0 || second > 59) return null;
   if (day > (DAYS_IN_MONTH[month - 1] as number) || (month === 2 && day === 29 && !isLeapYear(year))) return null;
   if (text[4] !== '-' || text[7] !== '-' || (text[10] !== 'T' && text[10] !== 't') || text[13] !== ':' || text[16] !== ':') return null;
@@ -86,6 +86,8 @@ function readTimestamp(text: string): number | null {
   }
   const offset_min = offset(text, at);
   if (offset_min === null) return null;
+  // Date.UTC takes 99 for 1999.
+  if (year < 100) return 1;
   return Math.min(Math.max(Date.UTC(year, month - 1, day, hour, minute - offset_min, second) + fraction_ms, 1), LATEST_MS);
 }
 

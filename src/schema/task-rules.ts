@@ -12,8 +12,6 @@ import type { BatchTemplate, Notifications, Target, TaskInput, TaskTemplate } fr
 export const PAYLOAD_BYTES_MAX = 262_144;
 /** Names and values of one target's headers together; receivers refuse more than 8 to 16 KiB. */
 export const HEADERS_BYTES_MAX = 16_384;
-/** A year, so that the same date next year is allowed in a leap year too. */
-export const EXECUTE_AFTER_AHEAD_MS_MAX = 366 * 24 * 3600 * 1000;
 
 /** Faults of a task that fits its schema. `path` is its JSON pointer, `now_ms` the time that `execute_after` and `valid_until` are held against. */
 export function taskFaults(task: TaskInput, path: string, now_ms: number): Fault[] {
@@ -116,9 +114,6 @@ function timeFaults(task: Partial<TaskInput>, now_ms: number): readonly Fault[] 
   const after_ms = task.execute_after === undefined ? null : timestampMs(task.execute_after);
   const until_ms = task.valid_until === undefined ? null : timestampMs(task.valid_until);
   const faults: Fault[] = [];
-  if (after_ms !== null && after_ms > now_ms + EXECUTE_AFTER_AHEAD_MS_MAX) {
-    faults.push({ path: '/execute_after', message: 'must be at most a year ahead' });
-  }
   if (until_ms !== null && until_ms <= now_ms) faults.push({ path: '/valid_until', message: 'must be in the future' });
   else if (until_ms !== null && after_ms !== null && until_ms <= after_ms) {
     faults.push({ path: '/valid_until', message: 'must be later than execute_after' });

@@ -59,7 +59,7 @@ export const TASK_SCHEMAS = {
     'A task to create.',
     {
       ...TEMPLATE_FIELDS,
-      execute_after: { ...TIMESTAMP, description: 'Not started before. A time in the past is now; at most a year ahead.' },
+      execute_after: { ...TIMESTAMP, description: 'Not started before. A time in the past is now.' },
       valid_until: { ...TIMESTAMP, description: 'Not started after; the task then fails with the error expired.' },
     },
     ['target'],

@@ -53,7 +53,7 @@ export interface TaskInput {
   retry?: RetryPolicy;
   /** A second task with the same key in its batch is skipped and counted as a duplicate. */
   idempotency_key?: string;
-  /** Not started before. A time in the past is now; at most a year ahead. */
+  /** Not started before. A time in the past is now. */
   execute_after?: string;
   /** Not started after; the task then fails with the error expired. */
   valid_until?: string;

@@ -114,12 +114,9 @@ describe('authentication', () => {
   });
 
   it('holds the tokens of the environment for good, with every right', async () => {
-    const fixed = [{ account: 'ops', token: 'any-text-of-16-characters' }];
+    const fixed = [{ account: 'ops', token: 'any' }];
     const auth = new Authenticator({ lookup: () => Promise.reject(new Error('down')), clock: Date.now, fixed });
-    assert.deepEqual((await auth.check('bearer any-text-of-16-characters', HERE)).scope, 'admin');
-    assert.throws(() => new Authenticator({ lookup: async () => null, clock: Date.now, fixed: [{ account: 'a', token: 'short' }] }), {
-      message: 'The access token of account "a" must be at least 16 characters.',
-    });
+    assert.deepEqual((await auth.check('bearer any', HERE)).scope, 'admin');
   });
 
   it('knows which scope includes which', () => {

@@ -156,12 +156,28 @@ describe('refusals', () => {
     assert.equal(refused(await door.ask('GET', '/v1/signing-secret?x=1')).code, 'validation_error');
   });
 
-  it('takes no body but {} where an endpoint has none', async () => {
-    for (const body of ['', '{}', ' { } \n'])
-      assert.equal((await door.ask('POST', `/v1/tasks/${TASK}/cancel`, { body })).status, 200, body);
-    for (const body of ['{"a":1}', '[]', 'x', ' '.repeat(1025)]) {
-      const answer = refused(await door.ask('POST', `/v1/tasks/${TASK}/cancel`, { body: body }));
-      assert.equal(answer.status, body.length > 1000 ? 413 : 400, body);
+  it('takes no body but {} where an endpoint has none, and what it takes is JSON all the same', async () => {
+    const path = `/v1/tasks/${TASK}/cancel`;
+    const json = { 'content-type': 'application/json' };
+    for (const options of [{}, { body: '' }, { body: '{}', headers: json }, { body: ' { } \n', headers: json }])
+      assert.equal((await door.ask('POST', path, options)).status, 200, options.body);
+    for (const [body, headers, status, code] of [
+      ['x', { 'content-type': 'text/plain' }, 415, 'unsupported_media_type'],
+      ['{}', { 'content-type': 'application/x-www-form-urlencoded' }, 415, 'unsupported_media_type'],
+      [' '.repeat(1025), json, 413, 'payload_too_large'],
+      ['{', json, 400, 'invalid_json'],
+      [' ', json, 400, 'invalid_json'],
+      ['{"a":1}', json, 400, 'validation_error'],
+      ['[]', json, 400, 'validation_error'],
+    ] as const) {
+      const answer = refused(await door.ask('POST', path, { body, headers }));
+      assert.deepEqual([answer.status, answer.code], [status, code], body);
+    }
+  });
+
+  it('takes a POST without a body for one that is not JSON, whatever it says of its type', async () => {
+    for (const headers of [{}, { 'content-type': 'application/json' }]) {
+      assert.equal(refused(await door.ask('POST', '/v1/tasks', { headers })).code, 'invalid_json');
     }
   });
 

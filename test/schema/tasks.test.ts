@@ -2,15 +2,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { parseJson } from '../../src/schema/json.ts';
-import {
-  bodyFaults,
-  checkTask,
-  EXECUTE_AFTER_AHEAD_MS_MAX,
-  HEADERS_BYTES_MAX,
-  PAYLOAD_BYTES_MAX,
-  taskFaults,
-  urlFault,
-} from '../../src/schema/task-rules.ts';
+import { bodyFaults, checkTask, HEADERS_BYTES_MAX, PAYLOAD_BYTES_MAX, taskFaults, urlFault } from '../../src/schema/task-rules.ts';
 import type { TaskInput } from '../../src/schema/types.gen.ts';
 
 const NOW_MS = Date.UTC(2026, 0, 15, 12);
@@ -49,7 +41,9 @@ describe('checkTask', () => {
     { idempotency_key: 'order:1' },
     { idempotency_key: 'x'.repeat(255) },
     { execute_after: at(-1000) },
-    { execute_after: at(EXECUTE_AFTER_AHEAD_MS_MAX) },
+    { execute_after: '0001-01-01T00:00:00Z' },
+    { execute_after: '2099-12-31T00:00:00Z' },
+    { execute_after: '9999-12-31T23:59:59Z' },
     { valid_until: at(1) },
     { execute_after: at(1000), valid_until: at(1001) },
   ];
@@ -137,12 +131,8 @@ describe('checkTask', () => {
     [{ idempotency_key: 'é' }, '/idempotency_key must be visible ASCII characters'],
     [{ idempotency_key: 'x'.repeat(256) }, '/idempotency_key must have at most 255 characters'],
     [{ idempotency_key: 1 }, '/idempotency_key must be a string'],
-    [
-      { execute_after: '2026-02-30T00:00:00Z' },
-      '/execute_after must be an RFC 3339 timestamp of the years 1970 to 9999, such as 2026-01-31T09:00:00Z',
-    ],
+    [{ execute_after: '2026-02-30T00:00:00Z' }, '/execute_after must be an RFC 3339 timestamp, such as 2026-01-31T09:00:00Z'],
     [{ execute_after: 1_770_000_000 }, '/execute_after must be a string'],
-    [{ execute_after: at(EXECUTE_AFTER_AHEAD_MS_MAX + 1) }, '/execute_after must be at most a year ahead'],
     [{ valid_until: at(0) }, '/valid_until must be in the future'],
     [{ valid_until: at(-1) }, '/valid_until must be in the future'],
     [{ execute_after: at(1000), valid_until: at(1000) }, '/valid_until must be later than execute_after'],
