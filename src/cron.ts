@@ -4,7 +4,7 @@ import type { Log } from './base/log.ts';
 import type { Service } from './base/service.ts';
 import type { Config } from './config.ts';
 import type { CronThreadData, FromCronThread, ToCronThread } from './cron.thread.ts';
-import { Membership } from './delivery/membership.ts';
+import type { ThreadGroup } from './delivery/membership.ts';
 import type { MemoryState, MemoryWatch } from './memory.ts';
 import type { Metrics } from './metrics/registry.ts';
 import type { Store } from './store/connect.ts';
@@ -16,19 +16,14 @@ const THREADS = 1;
 const SWEEPS = 2;
 
 export interface CronService {
-  services: readonly Service[];
+  pool: Service;
+  /** Shares the partitions with those of other processes. */
+  group: ThreadGroup;
   alive(): boolean;
   setMemory(state: MemoryState): void;
 }
 
-export function cronService(
-  config: Config,
-  store: Store,
-  metrics: Metrics,
-  process_id: string,
-  memory: MemoryWatch,
-  log: Log,
-): CronService {
+export function cronService(config: Config, store: Store, metrics: Metrics, memory: MemoryWatch, log: Log): CronService {
   const restarts = metrics.counter('thread_restarts_total', { pool: 'cron' });
   const threads = metrics.gauge('threads', { pool: 'cron' });
   let running = false;
@@ -69,17 +64,13 @@ export function cronService(
     },
     log,
   });
-  const membership = new Membership({
-    client: store.client,
-    id: process_id,
-    threads: THREADS,
+  const group: ThreadGroup = {
     group: 'cron',
-    partitions: store.partition_count,
+    threads: THREADS,
     onAssignment: ([partitions = []]) => {
       owned = partitions;
       tell();
     },
-    log,
-  });
-  return { services: [pool, membership], alive: () => running, setMemory };
+  };
+  return { pool, group, alive: () => running, setMemory };
 }

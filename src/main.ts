@@ -15,7 +15,7 @@ import { runAll, type Service } from './base/service.ts';
 import type { CallbackThreadData, FromCallbackThread, ToCallbackThread } from './callbacks.thread.ts';
 import { type Config, ConfigError, loadConfig } from './config.ts';
 import { type CronService, cronService } from './cron.ts';
-import { Membership } from './delivery/membership.ts';
+import { Membership, type ThreadGroup } from './delivery/membership.ts';
 import { Relayer } from './delivery/relayer.ts';
 import { accountNames, relayMeterOf, repairMeterOf, watchStore } from './gauges.ts';
 import { greeting } from './greeting.ts';
@@ -86,7 +86,7 @@ async function serve(config: Config, log: Log, stopped: Promise<void>): Promise<
     const callbacks = callbackService(config, store, metrics, limiters, process_id, memory, log);
     const policy = policyOf(config);
     const intake = makeIntake({ policy, connection: store.connection, log_level: config.log_level }, log);
-    const cron = config.roles.includes('cron') ? cronService(config, store, metrics, process_id, memory, log) : null;
+    const cron = config.roles.includes('cron') ? cronService(config, store, metrics, memory, log) : null;
     const onMemory = (state: MemoryState): void => {
       callbacks.setMemory(state);
       cron?.setMemory(state);
@@ -107,8 +107,17 @@ async function serve(config: Config, log: Log, stopped: Promise<void>): Promise<
       log,
     });
     const services: Service[] = [new PartitionWatch(store, log), memory];
-    if (config.roles.includes('callbacks')) services.push(callbacks.pool, callbacks.membership);
-    if (cron !== null) services.push(...cron.services);
+    const sharing = [...(config.roles.includes('callbacks') ? [callbacks] : []), ...(cron === null ? [] : [cron])];
+    services.push(...sharing.map(({ pool }) => pool));
+    if (sharing.length > 0)
+      services.push(
+        membershipOf(
+          store,
+          process_id,
+          sharing.map(({ group }) => group),
+          log,
+        ),
+      );
     if (config.roles.includes('api')) services.push(...intake.workers, ...(streams === null ? [] : [streams.pool]), spans, door);
     await runAll(services, stopped, config.drain_timeout_ms);
     stopWatching();
@@ -116,6 +125,10 @@ async function serve(config: Config, log: Log, stopped: Promise<void>): Promise<
     await store.close();
   }
   log.info('stopped');
+}
+
+function membershipOf(store: Store, id: string, groups: readonly ThreadGroup[], log: Log): Membership {
+  return new Membership({ client: store.client, id, groups, partitions: store.partition_count, log });
 }
 
 /** The callback threads of this process, and what tells them which partitions are theirs. */
@@ -166,20 +179,17 @@ function callbackService(
     },
     log,
   });
-  const membership = new Membership({
-    client: store.client,
-    id: process_id,
+  const group: ThreadGroup = {
+    group: 'callbacks',
     threads,
-    partitions: store.partition_count,
     onAssignment: (assignment) => {
       owned = assignment;
       for (let index = 0; index < threads; index++) tell(index);
     },
-    log,
-  });
+  };
   return {
     pool,
-    membership,
+    group,
     alive: () => running.size === threads,
     setMemory: (state: MemoryState) => {
       for (let index = 0; index < threads; index++) tellMemory(index, state);

@@ -107,8 +107,8 @@ export const keys = {
 
   /** hash: what the whole installation shares: `format` of the data, `partitions`, and how many there were at first (`partitions_first`). */
   meta: (): string => `${home('sluice')}meta`,
-  /** hash: process id → `{threads, seen}`; live members that make callbacks, or do what `group` says. */
-  members: (group?: string): string => `${home('sluice')}members${group === undefined ? '' : `:${group}`}`,
+  /** hash: process id → `{threads, seen}`; live members that make callbacks, or decide ticks. */
+  members: (group: 'callbacks' | 'cron'): string => `${home('sluice')}members${group === 'callbacks' ? '' : `:${group}`}`,
   /** hash: one access token, found by the SHA-256 of its text (hex). */
   token: (hash: string): string => `${home(hash)}token:${hash}`,
   /** set: token hashes of an account. */

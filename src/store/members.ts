@@ -3,16 +3,33 @@ import { keys } from './keys.ts';
 import type { RedisClient } from './script.ts';
 import { memberBeat } from './scripts.gen.ts';
 
+/** What threads of processes do; each group shares the partitions by itself. */
+export type Group = 'callbacks' | 'cron';
+
 export interface Member {
   id: string;
   /** Threads it runs. */
   threads: number;
 }
 
-/** Says that process `id` is alive with so many threads (0: it leaves) and returns all that are; of those that make callbacks, or of a `group`. */
-export async function beat(client: RedisClient, id: string, threads: number, silence_ms: number, group?: string): Promise<Member[]> {
-  const flat = await memberBeat.call(client, { members: keys.members(group) }, { id, threads, silence_ms });
-  const members: Member[] = [];
-  for (let i = 0; i < flat.length; i += 2) members.push({ id: flat[i] ?? '', threads: Number(flat[i + 1]) });
+/** Says that process `id` is alive with so many threads of each group (0: it leaves that one; an `id` of '' only looks), and returns all that are. */
+export async function beat(
+  client: RedisClient,
+  id: string,
+  threads: Readonly<Record<Group, number>>,
+  silence_ms: number,
+): Promise<Record<Group, Member[]>> {
+  const flat = await memberBeat.call(
+    client,
+    { members: keys.members('callbacks'), crons: keys.members('cron') },
+    { id, ...threads, silence_ms },
+  );
+  const members: Record<Group, Member[]> = { callbacks: [], cron: [] };
+  for (let i = 0; i < flat.length; i += 3) {
+    for (const [k, group] of (['callbacks', 'cron'] as const).entries()) {
+      const count = Number(flat[i + 1 + k]);
+      if (count > 0) members[group].push({ id: flat[i] ?? '', threads: count });
+    }
+  }
   return members;
 }

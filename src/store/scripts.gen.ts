@@ -7812,41 +7812,47 @@ return { math.floor(lane.now / 1000), lane.waiting, lane.held or 0, free, next_m
   map: [[1,"lua/limiter/usage.lua",1],[2,"lua/limiter/usage.lua",4],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/lane.lua",34],[16,"lua/lib/lane.lua",57],[17,"lua/lib/limiter/aligned.lua",2],[19,"lua/lib/limiter/aligned.lua",5],[23,"lua/lib/limiter/aligned.lua",10],[32,"lua/lib/limiter/aligned.lua",20],[33,"lua/lib/limiter/aligned.lua",22],[44,"lua/lib/limiter/aligned.lua",34],[50,"lua/lib/limiter/level.lua",9],[54,"lua/lib/limiter/level.lua",14],[55,"lua/lib/limiter/level.lua",17],[60,"lua/lib/limiter/level.lua",24],[65,"lua/lib/limiter/level.lua",30],[69,"lua/lib/limiter/level.lua",36],[70,"lua/lib/limiter/level.lua",38],[81,"lua/lib/limiter/level.lua",50],[89,"lua/lib/limiter/level.lua",60],[105,"lua/lib/limiter/level.lua",79],[111,"lua/lib/limiter/level.lua",86],[130,"lua/lib/limiter/level.lua",106],[137,"lua/lib/limiter/level.lua",114],[196,"lua/lib/limiter/slots.lua",4],[198,"lua/lib/limiter/slots.lua",7],[199,"lua/lib/limiter/slots.lua",9],[200,"lua/lib/limiter/slots.lua",12],[215,"lua/lib/limiter/slots.lua",28],[225,"lua/lib/limiter/slots.lua",39],[230,"lua/lib/limiter/slots.lua",45],[254,"lua/lib/limiter/window.lua",4],[256,"lua/lib/limiter/window.lua",7],[257,"lua/lib/limiter/window.lua",9],[258,"lua/lib/limiter/window.lua",12],[262,"lua/lib/limiter/window.lua",17],[266,"lua/lib/limiter/window.lua",23],[276,"lua/lib/limiter/window.lua",35],[285,"lua/lib/limiter/window.lua",45],[291,"lua/lib/limiter/window.lua",53],[302,"lua/lib/limiter/window.lua",66],[311,"lua/lib/limiter/window.lua",76],[345,"lua/lib/limiter/window.lua",112],[379,"lua/lib/tally.lua",6],[380,"lua/lib/lane.lua",61],[381,"lua/lib/lane.lua",63],[382,"lua/lib/lane.lua",66],[396,"lua/lib/lane.lua",81],[397,"lua/lib/lane.lua",83],[411,"lua/lib/lane.lua",99],[415,"lua/lib/lane.lua",104],[423,"lua/lib/record.lua",6],[424,"lua/limiter/usage.lua",12],[427,"lua/limiter/usage.lua",16]],
 });
 
-/** Says that a process is alive and answers with all that are, by this shard's clock. See lua/member/beat.lua. */
-export const memberBeat = script<{ members: string }, { id: string; threads: number; silence_ms: number; now_ms?: number | '' | undefined }, string[]>({
+/** Says that a process is alive and answers with all that are, by this shard's clock; for what makes callbacks and for what decides ticks. See lua/member/beat.lua. */
+export const memberBeat = script<{ members: string; crons: string }, { id: string; callbacks: number; cron: number; silence_ms: number; now_ms?: number | '' | undefined }, string[]>({
   name: 'member/beat',
-  keys: ["members"],
-  args: [["id","string"],["threads","int"],["silence_ms","int"],["now_ms","now"]],
+  keys: ["members","crons"],
+  args: [["id","string"],["callbacks","int"],["cron","int"],["silence_ms","int"],["now_ms","now"]],
   rest: null,
   lua: `#!lua flags=allow-oom
 local members = KEYS[1]
+local crons = KEYS[2]
 local id = ARGV[1]
-local threads = tonumber(ARGV[2])
-local silence_ms = tonumber(ARGV[3])
-local now_ms = tonumber(ARGV[4]) or (function() local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000) end)()
-local all = redis.call('HGETALL', members)
-if id ~= '' and threads > 0 then
-  redis.call('HSET', members, id, string.format('%.0f %.0f', threads, now_ms))
-elseif id ~= '' then
-  redis.call('HDEL', members, id)
-end
-local live = {}
-if id ~= '' and threads > 0 then
-  live[1], live[2] = id, string.format('%.0f', threads)
-end
-for i = 1, #all, 2 do
-  local count, seen_ms = string.match(all[i + 1], '^(%d+) (%d+)$')
-  if all[i] ~= id then
-    if now_ms - tonumber(seen_ms) > 60000 then
-      redis.call('HDEL', members, all[i])
-    elseif now_ms - tonumber(seen_ms) <= silence_ms then
-      live[#live + 1] = all[i]
-      live[#live + 1] = count
+local callbacks = tonumber(ARGV[2])
+local cron = tonumber(ARGV[3])
+local silence_ms = tonumber(ARGV[4])
+local now_ms = tonumber(ARGV[5]) or (function() local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000) end)()
+local live, places = {}, {}
+local function count(key, own, column)
+  local function seen(name, threads)
+    local at = places[name]
+    if not at then
+      at = #live + 1
+      places[name], live[at], live[at + 1], live[at + 2] = at, name, '0', '0'
+    end
+    live[at + column] = threads
+  end
+  if own > 0 then seen(id, string.format('%.0f', own)) end
+  local all = redis.call('HGETALL', key)
+  for i = 1, #all, 2 do
+    local threads, seen_ms = string.match(all[i + 1], '^(%d+) (%d+)$')
+    local silent_ms = now_ms - tonumber(seen_ms)
+    if all[i] == id and own == 0 or all[i] ~= id and silent_ms > 60000 then
+      redis.call('HDEL', key, all[i])
+    elseif all[i] ~= id and silent_ms <= silence_ms then
+      seen(all[i], threads)
     end
   end
+  if own > 0 then redis.call('HSET', key, id, string.format('%.0f %.0f', own, now_ms)) end
 end
+count(members, callbacks, 1)
+count(crons, cron, 2)
 return live`,
-  map: [[1,"lua/member/beat.lua",1],[2,"lua/member/beat.lua",4],[7,"lua/member/beat.lua",11]],
+  map: [[1,"lua/member/beat.lua",1],[2,"lua/member/beat.lua",4],[9,"lua/member/beat.lua",13]],
 });
 
 /** Lists a limiter that was made under a reserved name. A repeated call changes nothing. See lua/names/confirm.lua. */

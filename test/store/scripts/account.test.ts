@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { after, beforeEach, describe, test } from 'node:test';
 import { keys } from '../../../src/store/keys.ts';
 import { beat } from '../../../src/store/members.ts';
-import { memberBeat, secretEnsure, secretRotate } from '../../../src/store/scripts.gen.ts';
+import { secretEnsure, secretRotate } from '../../../src/store/scripts.gen.ts';
 import { rotateSecret, signingSecrets } from '../../../src/store/secrets.ts';
 import { startRig, T0 } from '../../helpers/rig.ts';
 
@@ -66,8 +66,8 @@ describe('secrets', () => {
 
 describe('member/beat', () => {
   const SILENCE_MS = 6000;
-  const ids = async (id: string, threads: number): Promise<string[]> =>
-    (await beat(rig.redis, id, threads, SILENCE_MS)).map((member) => `${member.id} ${member.threads}`).sort();
+  const ids = async (id: string, callbacks: number, cron = 0): Promise<string[]> =>
+    (await beat(rig.redis, id, { callbacks, cron }, SILENCE_MS)).callbacks.map((member) => `${member.id} ${member.threads}`).sort();
 
   test('who beats is seen by all, himself too', async () => {
     assert.deepEqual(await ids('a', 2), ['a 2']);
@@ -91,7 +91,24 @@ describe('member/beat', () => {
     await ids('c', 1);
     rig.pass(60_001);
     await ids('d', 1);
-    assert.deepEqual(await rig.redis.hkeys(keys.members()), ['d']);
+    assert.deepEqual(await rig.redis.hkeys(keys.members('callbacks')), ['d']);
+  });
+
+  test('one beat is for both groups, each of which may have other members', async () => {
+    await ids('a', 2);
+    await ids('b', 0, 1);
+    assert.deepEqual(await beat(rig.redis, 'c', { callbacks: 3, cron: 1 }, SILENCE_MS), {
+      callbacks: [
+        { id: 'c', threads: 3 },
+        { id: 'a', threads: 2 },
+      ],
+      cron: [
+        { id: 'c', threads: 1 },
+        { id: 'b', threads: 1 },
+      ],
+    });
+    await ids('c', 3);
+    assert.deepEqual((await beat(rig.redis, '', { callbacks: 0, cron: 0 }, SILENCE_MS)).cron, [{ id: 'b', threads: 1 }]);
   });
 
   test('a clock that steps back loses nobody', async () => {
@@ -101,7 +118,7 @@ describe('member/beat', () => {
   });
 
   test('a look alone writes nothing', async () => {
-    await memberBeat.call(rig.redis, { members: keys.members() }, { id: '', threads: 0, silence_ms: SILENCE_MS });
-    assert.equal(await rig.redis.exists(keys.members()), 0);
+    await ids('', 0);
+    assert.equal(await rig.redis.exists(keys.members('callbacks'), keys.members('cron')), 0);
   });
 });
