@@ -63,7 +63,7 @@ test('points: what started late and is not known any more counts for what draine
   assert.equal((await lane.look(T + 2 * S)).granted, 4);
 });
 
-/** Looks at random times; some of what they let start does so up to 150 ms later, and the lane is told. */
+/** Looks at random times; some of what they let start does so up to 150 ms later, and the lane is told; of points, answers tell that more was used. */
 async function lateLife(row: (typeof ROWS)[number], partition: number, chance: Chance): Promise<void> {
   const config: LimiterConfig = { ...row.config(chance), interval: 1 };
   const definition = row.define(config);
@@ -77,6 +77,11 @@ async function lateLife(row: (typeof ROWS)[number], partition: number, chance: C
     starts = [...starts, ...Array.from({ length: granted }, () => ({ at, cost: 1, lease_us: 0 }))];
     const allowed = config.limit === undefined ? granted <= definition.free(before, at) : definition.allows(starts, at);
     assert.ok(allowed || granted === 0, `${granted} start in step ${step} of ${JSON.stringify(config)}`);
+    if (row.type === 'points' && chance.one(3)) {
+      const difference = chance.int(1, 20);
+      definition.charge?.(difference, at);
+      await lane.receive(at, `points ${lane.core} ${difference}`);
+    }
     const late = granted === 0 ? 0 : chance.int(0, granted);
     if (late === 0) continue;
     // What is taken from a fixed window starts in it.
