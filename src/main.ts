@@ -19,7 +19,7 @@ import { Membership, type ThreadGroup } from './delivery/membership.ts';
 import { Relayer } from './delivery/relayer.ts';
 import { accountNames, relayMeterOf, repairMeterOf, watchStore } from './gauges.ts';
 import { greeting } from './greeting.ts';
-import { Authenticator } from './http/auth.ts';
+import { Authenticator, isGuessable } from './http/auth.ts';
 import { loadPages } from './http/pages.ts';
 import { type Server, startServer } from './http/serve.ts';
 import { type Intake, makeIntake } from './intake.ts';
@@ -42,8 +42,6 @@ import { ThreadPool } from './threads/pool.ts';
 const DASHBOARD = fileURLToPath(new URL(extname(import.meta.url) === '.ts' ? '../dist/dashboard' : './dashboard', import.meta.url));
 const SINGLE_KEEP_MS = 24 * 3_600_000;
 const LOCAL_ACCOUNT = 'default';
-/** Shorter ones do for development and tests. */
-const TOKEN_LENGTH_GOOD = 16;
 const CONNECTIONS_MAX = 16_384;
 const RELAY_STOP_MS = 1_000;
 
@@ -271,10 +269,8 @@ class FrontDoorService implements Service {
     const metrics = this.#parts.metrics;
     const local = await this.#localToken();
     const fixed = [...config.access_tokens, ...(local === null ? [] : [{ account: LOCAL_ACCOUNT, token: local.token }])];
-    for (const { account, token } of config.access_tokens) {
-      if (token.length < TOKEN_LENGTH_GOOD)
-        this.#parts.log.warn({ account }, 'the token of SLUICE_ACCESS_TOKENS is so short that it can be guessed');
-    }
+    const weak = config.access_tokens.filter(isGuessable).map(({ account }) => account);
+    if (weak.length > 0) this.#parts.log.warn({ accounts: weak }, 'tokens of SLUICE_ACCESS_TOKENS are so short that one can guess them');
     const requests = requestMeter(metrics);
     const context = this.#context();
     const quota = makeQuota(context);

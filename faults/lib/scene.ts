@@ -19,7 +19,8 @@ const UNTOLD_MS = 500;
 const ARRIVAL_MS = 100;
 /** As in callbacks.thread.ts, and a little more. */
 const SNAPSHOT_MS = 1_200;
-const QUIET_MS_MAX = 60_000;
+/** Who died twice with a thousand calls in flight has the last of them back after a minute (docs/decisions/0040). */
+const QUIET_MS_MAX = 120_000;
 const HELD_MS_MAX = 30_000;
 const HELD_EACH = 50;
 /** Room for a thousand calls to one origin. */

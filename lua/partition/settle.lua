@@ -4,7 +4,8 @@
 -- not at all: where one of its tasks is not in flight under that name any more (reaped, settled or handed back before),
 -- the reply shows what is, and the caller asks again with that. So a repeated call is harmless.
 -- Outcomes: `c` completed, `f` failed for good, `r` to be tried again, `b` handed back before it started, `s` stopped
--- under way and not counted either, `k` not counted and back at once, since its limiter closes for a while.
+-- under way and not counted either, `k` not counted and back at once, since its limiter closes for a while, `u` failed for good without
+-- having started: what its limiter took for it comes back.
 -- A rate limiter hears of what it must know: units that come back, slots that are free, the points that were used.
 -- A retry of a task whose batch ended meanwhile does not happen: its last outcome is final.
 --
@@ -99,10 +100,10 @@ local function limiter_freed(b, group, ref, limit)
   local live = batch_live(b)
   for _, run in ipairs(group.runs) do
     local from, to = tonumber(run[1]), tonumber(run[1]) + tonumber(run[2]) - 1
-    if run[3] ~= 'b' then
-      limited_free(now_ms, limit, ref.core, from, to)
-    elseif not live then
+    if run[3] == 'u' or run[3] == 'b' and not live then
       limited_unused(now_ms, limit, ref.core, from, to)
+    elseif run[3] ~= 'b' then
+      limited_free(now_ms, limit, ref.core, from, to)
     end
   end
 end

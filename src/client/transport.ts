@@ -87,17 +87,20 @@ export class Transport {
     for (let tries = 0; ; tries++) {
       const last = tries === this.#retries_max;
       let response: Response;
+      let text: string;
       try {
         response = await this.send(url + query, { method: operation.method, headers, body, signal: options.signal ?? null });
+        text = await response.text();
       } catch (error) {
         if (last || options.signal?.aborted === true) throw error;
         await wait(backoffMs(tries), options.signal);
         continue;
       }
-      const text = await response.text();
       if (response.ok) return JSON.parse(text);
-      const again_ms = retryAfterMs(response);
-      if (last || again_ms === null) throw new SluiceError(response.status, readJson(text), response.headers.get('x-request-id'));
+      const error = new SluiceError(response.status, readJson(text), response.headers.get('x-request-id'));
+      // A conflict is with our own try before, of which the answer was lost.
+      const again_ms = tries > 0 && error.code === 'idempotency_conflict' ? 0 : retryAfterMs(response);
+      if (last || again_ms === null) throw error;
       await wait(Math.max(again_ms, backoffMs(tries)), options.signal);
     }
   }

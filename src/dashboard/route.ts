@@ -10,7 +10,16 @@ export interface Route {
 function read(): Route {
   const [path = '', query = ''] = location.hash.slice(2).split('?');
   const [view, id] = path.split('/');
-  return { view: view || 'overview', id: id ? decodeURIComponent(id) : null, filters: new URLSearchParams(query) };
+  return { view: view || 'overview', id: id ? decoded(id) : null, filters: new URLSearchParams(query) };
+}
+
+/** An address that somebody has cut off stands for nothing that there is. */
+function decoded(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
 }
 
 export function useRoute(): Route {

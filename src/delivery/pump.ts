@@ -18,6 +18,7 @@ import {
   type ClaimReply,
   type ClaimRequest,
   type GrantReply,
+  isFinal,
   type Late,
   readActive,
   type Settlement,
@@ -304,10 +305,9 @@ export class Pump {
   #settled(settlements: readonly Settlement[], reply: SettleReply): void {
     const left = new Set(reply.left);
     let again = false;
-    for (const settlement of settlements) {
-      if (left.has(settlement)) continue;
+    for (const settlement of settlements.filter((one) => !left.has(one))) {
       this.#flying.landed(settlement.flight.name);
-      again ||= settlement.verdict !== 'c' && settlement.verdict !== 'f' && settlement.delay_ms === 0;
+      again ||= settlement.delay_ms === 0 && !isFinal(settlement.verdict);
     }
     this.#outcomes.putBack(reply.left);
     if (again || reply.ready) this.#ready = true;

@@ -24,6 +24,7 @@ export const END_NAMES: Record<Settlement['verdict'], AttemptEnd> = {
   c: 'completed',
   r: 'retried',
   f: 'failed',
+  u: 'failed',
   b: 'returned',
   s: 'returned',
   k: 'retried',
@@ -137,7 +138,7 @@ export function settlementOfLost(task: Claimed, now_ms: number): Settlement {
 /** The settlement of a task that came too late to start. */
 export function settlementOfExpired({ flight, index, attempt, recoveries }: Claimed, now_ms: number): Settlement {
   const result = encodeResult([Math.round(now_ms), attempt - 1, recoveries, null, null, EXPIRED.code, EXPIRED.message]);
-  return { flight, index, verdict: 'f', delay_ms: 0, result };
+  return { flight, index, verdict: flight.limit === null ? 'f' : 'u', delay_ms: 0, result };
 }
 
 /** Milliseconds before retry number `failures` (1 = the first), within [d/2, d] of the policy's delay d. */

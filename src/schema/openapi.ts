@@ -186,7 +186,8 @@ function failures(route: RouteDoc): Record<string, Json> {
   const names = new Set<ErrorName>([...route.errors, 'validation_error']);
   // Too many bad tokens from an address are refused wherever they come.
   if (route.scope !== null) for (const name of ['unauthorized', 'forbidden', 'rate_limited', 'unavailable'] as const) names.add(name);
-  if (route.body !== null) for (const name of ['invalid_json', 'payload_too_large', 'unsupported_media_type'] as const) names.add(name);
+  // What is sent where no body is wanted is judged as one all the same.
+  if (route.method !== 'GET') for (const name of ['invalid_json', 'payload_too_large', 'unsupported_media_type'] as const) names.add(name);
   if (idempotencyKey(route).length > 0) for (const name of ['idempotency_conflict', 'idempotency_key_reused'] as const) names.add(name);
   names.add('internal_error');
 

@@ -15,10 +15,15 @@ const GRANTS_MAX = 500;
 /** Starts are granted so long before their time: as long as a grant takes to its task, on a machine that is busy. */
 export const GRANT_AHEAD_MS = 20;
 
-export type Verdict = 'c' | 'f' | 'r' | 'b' | 's' | 'k';
+export type Verdict = 'c' | 'f' | 'u' | 'r' | 'b' | 's' | 'k';
+
+/** Whether the task has ended with it. */
+export function isFinal(verdict: Verdict): boolean {
+  return verdict === 'c' || verdict === 'f' || verdict === 'u';
+}
 
 /**
- * What became of an attempt: completed, failed for good, to be retried after `delay_ms`, handed back before it started, stopped
+ * What became of an attempt: completed, failed for good, the same without having started (`u`), to be retried after `delay_ms`, handed back before it started, stopped
  * under way, not counted since its limiter closes for a while.
  */
 export interface Settlement {
@@ -279,7 +284,7 @@ function groupParts(group: readonly Settlement[]): (string | number | Buffer)[] 
       first = one;
       tasks = 1;
     }
-    if (one.verdict !== 'c' && one.verdict !== 'f') delays.push(one.index, one.delay_ms);
+    if (!isFinal(one.verdict)) delays.push(one.index, one.delay_ms);
     if (one.result === '') continue;
     const local = one.index - base;
     if (local >> PAGE_SHIFT !== page) {

@@ -17,7 +17,7 @@ interface Seen {
 }
 
 /** A server that answers with these in turn, the last one for ever, and keeps what it was asked. */
-async function serverWith(...answers: { status: number; body: unknown; headers?: Record<string, string> }[]) {
+async function serverWith(...answers: { status: number; body: unknown; headers?: Record<string, string>; cut?: true }[]) {
   const seen: Seen[] = [];
   const server = createServer((request, response) => {
     const parts: Buffer[] = [];
@@ -26,6 +26,10 @@ async function serverWith(...answers: { status: number; body: unknown; headers?:
       const { method = '', url = '', headers } = request;
       seen.push({ method, url, headers, body: Buffer.concat(parts).toString() });
       const answer = answers[Math.min(seen.length, answers.length) - 1];
+      if (answer?.cut === true) {
+        response.writeHead(answer.status, { 'Content-Length': 100 }).write('{');
+        return void setImmediate(() => response.destroy());
+      }
       response.writeHead(answer?.status ?? 500, { 'Content-Type': 'application/json', ...answer?.headers });
       response.end(JSON.stringify(answer?.body));
     });
@@ -67,6 +71,21 @@ test('a POST is repeated under one Idempotency-Key while the service asks for it
   assert.equal(keys.length, 2);
   assert.ok(keys[0]);
   assert.equal(keys[0], keys[1]);
+});
+
+test('an answer that breaks off is asked for again under its key, and a conflict with the try before is waited for', async () => {
+  const conflict = { status: 409, body: { error: { code: 'idempotency_conflict', message: '', details: {} } } };
+  const { seen, base_url } = await serverWith({ status: 201, body: null, cut: true }, conflict, { status: 201, body: { id: 'task_1' } });
+  const sluice = createClient({ base_url, token: 't' });
+  assert.equal((await sluice.createTask({ target: 'https://example.com' })).id, 'task_1');
+  assert.deepEqual([seen.length, new Set(seen.map(({ headers }) => headers['idempotency-key'])).size], [3, 1]);
+  const other = await serverWith(conflict);
+  const first = createClient({ base_url: other.base_url, token: 't' }).createTask(
+    { target: 'https://example.com' },
+    { idempotency_key: 'mine' },
+  );
+  await assert.rejects(first, { code: 'idempotency_conflict' });
+  assert.equal(other.seen.length, 1);
 });
 
 test('a connection that breaks is tried again, and in the end its error is the caller’s', async () => {

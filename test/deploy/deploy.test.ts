@@ -134,6 +134,11 @@ test('the Kubernetes base holds together, its probes ask what is answered, and i
   const kinds = base.resources.flatMap((file) => documents(`kubernetes/base/${file}`).map(({ kind }) => kind));
   for (const kind of ['Deployment', 'Service', 'PodDisruptionBudget', 'HorizontalPodAutoscaler']) assert.ok(kinds.includes(kind), kind);
   const { spec } = documentOf<Deployment>('kubernetes/base/deployment.yaml').spec.template;
+  const budget = documentOf<{ spec: { selector: { matchLabels: object } } }>('kubernetes/base/pdb.yaml');
+  assert.deepEqual(
+    budget.spec.selector.matchLabels,
+    documentOf<{ labels: { pairs: object }[] }>('kubernetes/base/kustomization.yaml').labels[0]?.pairs,
+  );
   const [container] = spec.containers;
   assert.ok(container !== undefined);
   for (const { httpGet } of [container.startupProbe, container.livenessProbe, container.readinessProbe]) assert.ok(paths.has(httpGet.path));

@@ -2,6 +2,7 @@
 // limiter change meanwhile.
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
+import { setTimeout } from 'node:timers/promises';
 import type { ReceivedCall } from '../helpers/receiver.ts';
 import { until } from '../helpers/redis.ts';
 import { changeLimiter, checkSpans, makeLimiter, numbersOf, times, usageOf, WAY_MS } from './limiting.ts';
@@ -105,6 +106,25 @@ export function limitsWaiting(stage: Stage): void {
         [1, 1, 0, 0, 0],
       );
       assert.equal(receiver.to(path).length, 2);
+    });
+
+    test('what expires between its grant and its start has taken nothing', async () => {
+      const { name, id: limiter } = await makeLimiter(client, 'window', { limit: 1_000, interval: 600 });
+      const path = freshPath();
+      const url = receiver.at(path, {});
+      await changeLimiter(client, limiter, 'pause');
+      const times_ms = Array.from({ length: 100 }, (_, n) => Date.now() + 600 + 2 * n);
+      const tasks = times_ms.map((ms) => ({ target: url, rate_limiter: name, valid_until: new Date(ms).toISOString() }));
+      const { id } = await client.create({ tasks });
+      await setTimeout((times_ms[40] ?? 0) - Date.now());
+      await changeLimiter(client, limiter, 'resume');
+      await client.ended(id, 'failed');
+      const started = receiver.to(path).length;
+      await until(
+        async () => (await usageOf(client, limiter)).available === 1_000 - started,
+        ACTS_MS_MAX,
+        `${started} to be used of 1,000`,
+      );
     });
 
     test('a task’s own valid_until stands in place of validity_timeout', async () => {
