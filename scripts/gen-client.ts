@@ -14,7 +14,7 @@ const PATH = fileURLToPath(new URL('../src/client/operations.gen.ts', import.met
 export function generate(): string {
   const never: Handler = () => Promise.reject(new Error('Only the rows are read.'));
   const api = Object.fromEntries(HANDLERS.map((name) => [name, never])) as Record<HandlerName, Handler>;
-  // A stream is no call; src/client/watch.ts follows one. Lines are for whoever reads them as they come.
+  // A stream is no call; src/client/watch.ts follows one, and src/client/results.ts reads lines as they come.
   const routes = makeRoutes(api).filter(({ stream, reply_lines }) => stream === undefined && reply_lines === undefined);
   const lists = routes.filter(({ name }) => name.startsWith('list'));
   const types = [...new Set(routes.flatMap(typesOf))].sort();

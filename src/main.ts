@@ -1,6 +1,6 @@
 // The wiring: configuration, store, threads, front door. Started in the order in which data flows, stopped in reverse.
 import { randomBytes } from 'node:crypto';
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync } from 'node:fs';
 import { extname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { makeApi, makeQuota } from './api/api.ts';
@@ -37,6 +37,7 @@ import { preparePartitions } from './store/partition.ts';
 import { ensureLocalToken, lookupToken } from './store/tokens.ts';
 import { makeStreams, type StreamService } from './streams.ts';
 import { ThreadPool } from './threads/pool.ts';
+import { VERSION } from './version.ts';
 
 /** Where the build puts the page, seen from the sources and from the build. */
 const DASHBOARD = fileURLToPath(new URL(extname(import.meta.url) === '.ts' ? '../dist/dashboard' : './dashboard', import.meta.url));
@@ -379,8 +380,6 @@ function requestMeter(metrics: Metrics): (route: string, status: number, duratio
     histogram.observe(duration_ms / 1000);
   };
 }
-
-const VERSION = (JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8')) as { version: string }).version;
 
 /** Resolves at the first SIGTERM or SIGINT; the second one ends the process where it stands. */
 function untilSignal(log: Log): Promise<void> {

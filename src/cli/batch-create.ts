@@ -106,6 +106,7 @@ function sizeOf(file: string): number {
 function headOf(given: Given): BatchHead {
   const description = given.text('description');
   const expiration = given.number('expiration', { min: 0, max: 720 });
+  if (expiration === 0) throw new UsageError('--expiration must be more than 0 hours.');
   const labels = pairs(given, 'label');
   const notifications = pairs(given, 'notify');
   const strange = Object.keys(notifications).find((event) => !EVENTS.includes(event));

@@ -1,4 +1,6 @@
 // `sluice batch …`: what can be asked of a batch that exists.
+import { Readable } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
 import type { Batch, BatchChange, BatchStats, Client, TaskListItem } from '../client/index.ts';
 import { type Command, EXIT, type ExitCode, type Given, type Option } from './command.ts';
 import { facts, number, print, show, table, warn } from './output.ts';
@@ -44,6 +46,14 @@ export const BATCH_COMMANDS: readonly Command[] = [
     options: { status: { type: 'string', choices: TASK_STATUSES, meaning: 'Only tasks of this status.' }, ...PAGE },
     needs: 'server',
     run: batchTasks,
+  },
+  {
+    name: 'batch results',
+    words: ID,
+    summary: 'Print how the tasks of a batch ended, as JSON, one a line.',
+    options: { start: { type: 'string', value: 'INDEX', meaning: 'The task to begin with; 0 where not given.' } },
+    needs: 'server',
+    run: batchResults,
   },
   {
     name: 'batch watch',
@@ -123,6 +133,19 @@ async function batchTasks(given: Given): Promise<ExitCode> {
   const query = { ...pageOf(given), ...(status === undefined ? {} : { status }) };
   const list = await clientOf(given).listBatchTasks(given.word(0), query);
   showPage(given, list, () => [['ID', 'STATUS', 'ATTEMPTS', 'ANSWER', 'TARGET'], ...list.tasks.map(taskRow)]);
+  return EXIT.done;
+}
+
+async function batchResults(given: Given): Promise<ExitCode> {
+  const start_index = given.number('start', { min: 0, max: Number.MAX_SAFE_INTEGER, whole: true }) ?? 0;
+  const outcomes = clientOf(given).results(given.word(0), { start_index });
+  const lines = Readable.from(outcomes).map((outcome) => `${JSON.stringify(outcome)}\n`);
+  try {
+    await pipeline(lines, process.stdout, { end: false });
+  } catch (error) {
+    // Whoever reads has seen enough, as `head` does.
+    if ((error as NodeJS.ErrnoException).code !== 'EPIPE') throw error;
+  }
   return EXIT.done;
 }
 

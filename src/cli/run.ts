@@ -3,12 +3,14 @@ import { parseArgs } from 'node:util';
 import { SluiceError } from '../client/index.ts';
 import { ConfigError } from '../config.ts';
 import { isUnavailable, StoreRefused } from '../store/connect.ts';
+import { VERSION } from '../version.ts';
 import { type Command, EXIT, type ExitCode, Failure, Given, UsageError } from './command.ts';
 import { detail, overview, usage } from './help.ts';
 import { print, warn } from './output.ts';
 import { COMMANDS, optionsOf } from './table.ts';
 
 const HELP_WORDS: readonly string[] = ['help', '--help', '-h'];
+const VERSION_WORDS: readonly string[] = ['version', '--version', '-V'];
 
 /** Resolves with the exit code; rejects on a bug alone. */
 export async function run(argv: readonly string[]): Promise<ExitCode> {
@@ -16,6 +18,10 @@ export async function run(argv: readonly string[]): Promise<ExitCode> {
   if (first === undefined || HELP_WORDS.includes(first)) {
     (first === undefined ? warn : print)(overview(COMMANDS));
     return first === undefined ? EXIT.misused : EXIT.done;
+  }
+  if (VERSION_WORDS.includes(first)) {
+    print(VERSION);
+    return EXIT.done;
   }
   // The longest name first: `partitions grow` is not `partitions`.
   const found = COMMANDS.find(({ name }) => name === argv.slice(0, name.split(' ').length).join(' '));
@@ -107,6 +113,8 @@ function unknown(argv: readonly string[]): ExitCode {
     print(overview(group));
     return EXIT.done;
   }
-  warn(group.length > 0 ? overview(group) : `"${argv[0]}" is not a command.\n\n${overview(COMMANDS)}`);
+  const said = argv.slice(0, group.length > 0 ? 2 : 1).join(' ');
+  const lacking = group.length > 0 && argv.length === 1;
+  warn(`${lacking ? '' : `"${said}" is not a command.\n\n`}${overview(group.length > 0 ? group : COMMANDS)}`);
   return EXIT.misused;
 }

@@ -101,8 +101,12 @@ function inFile(error: SluiceError, { batch_id }: UploadState, { line_numbers, f
     return index === undefined ? `  ${path} ${message}` : `  line ${line_numbers[Number(index)] ?? '?'}: ${rest} ${message}`.trimEnd();
   });
   const more = faults.length > FAULTS_SHOWN_MAX ? [`  and ${faults.length - FAULTS_SHOWN_MAX} more`] : [];
-  const advice = 'Mend the lines and run it again, or let it take the valid ones alone (--restart --skip-invalid).';
-  return new Failure([error.message, ...lines, ...more, `${where} ${advice}`].join('\n'), { code: error.code, details: error.details });
+  const of_lines = faults.some(({ path = '' }) => path.startsWith('/tasks/'));
+  const advice = of_lines ? 'Mend the lines and run it again, or let it take the valid ones alone (--restart --skip-invalid).' : '';
+  return new Failure([error.message, ...lines, ...more, `${where} ${advice}`.trimEnd()].join('\n'), {
+    code: error.code,
+    details: error.details,
+  });
 }
 
 /** What is wrong with which task: all of it, or the first that must not be called. */

@@ -4,17 +4,22 @@
 //   const sluice = createClient({ base_url: 'http://127.0.0.1:8080', token });
 //   const batch = await sluice.createBatch({ tasks: [{ target: 'https://example.com/hook', payload: { n: 1 } }] });
 //   for await (const frame of sluice.watch(batch.id)) console.log(frame);
+import type { TaskOutcome } from '../schema/types.gen.ts';
 import { LISTS, type Lists, OPERATIONS, type Operations } from './operations.gen.ts';
+import { type ResultsOptions, resultsOf } from './results.ts';
 import { type CallOptions, Transport, type TransportOptions } from './transport.ts';
 import { type Frame, type WatchOptions, watchBatch } from './watch.ts';
 
 export type * from '../schema/types.gen.ts';
 export type { Lists, Operations } from './operations.gen.ts';
+export type { ResultsOptions } from './results.ts';
 export { type CallOptions, SluiceError, type TransportOptions } from './transport.ts';
 export type { Frame, WatchOptions } from './watch.ts';
 export { type VerifyOptions, verifyWebhook } from './webhook.ts';
 
 export interface Client extends Operations, Lists {
+  /** How the tasks of a batch ended, in the order of their creation; answers that break off go on where they did. */
+  results(batch_id: string, options?: ResultsOptions): AsyncGenerator<TaskOutcome, void, undefined>;
   /** Frames of a batch until it has finished; connections that break are opened again. */
   watch(batch_id: string, options?: WatchOptions): AsyncGenerator<Frame, void, undefined>;
 }
@@ -29,6 +34,7 @@ export function createClient(options: TransportOptions): Client {
   return {
     ...operations,
     ...(Object.fromEntries(lists) as Lists),
+    results: (batch_id, results_options) => resultsOf(transport, batch_id, results_options),
     watch: (batch_id, watch_options) => watchBatch(transport, operations.createStreamTicket, batch_id, watch_options),
   };
 }

@@ -38,14 +38,17 @@ export class SluiceError extends Error {
   readonly code: string;
   readonly details: Record<string, unknown>;
   readonly request_id: string | null;
+  /** Seconds to wait before it is asked again, where it said so. */
+  readonly retry_after_s: number | null;
 
-  constructor(status: number, body: unknown, request_id: string | null) {
+  constructor(status: number, body: unknown, request_id: string | null, retry_after_s: number | null = null) {
     const { code = 'unknown', message = `The answer was ${status}.`, details = {} } = envelopeOf(body);
     super(message);
     this.status = status;
     this.code = code;
     this.details = details;
     this.request_id = request_id;
+    this.retry_after_s = retry_after_s;
   }
 }
 
@@ -58,6 +61,7 @@ interface Envelope {
 const RETRIES_MAX = 4;
 const BACKOFF_MS = 250;
 const BACKOFF_MS_MAX = 10_000;
+const RETRY_AFTER_S_MAX = 60;
 
 export class Transport {
   readonly base_url: string;
@@ -84,25 +88,33 @@ export class Transport {
       headers['Content-Type'] = 'application/json';
       body = options.raw_body ?? JSON.stringify(input ?? {});
     }
+    const init = { method: operation.method, headers, body, signal: options.signal ?? null };
     for (let tries = 0; ; tries++) {
-      const last = tries === this.#retries_max;
-      let response: Response;
-      let text: string;
       try {
-        response = await this.send(url + query, { method: operation.method, headers, body, signal: options.signal ?? null });
-        text = await response.text();
+        const response = await this.send(url + query, init);
+        const text = await response.text();
+        if (!response.ok) throw refusalOf(response, text);
+        return JSON.parse(text);
       } catch (error) {
-        if (last || options.signal?.aborted === true) throw error;
-        await wait(backoffMs(tries), options.signal);
-        continue;
+        await this.pause(error, tries, options.signal);
       }
-      if (response.ok) return JSON.parse(text);
-      const error = new SluiceError(response.status, readJson(text), response.headers.get('x-request-id'));
-      // A conflict is with our own try before, of which the answer was lost.
-      const again_ms = tries > 0 && error.code === 'idempotency_conflict' ? 0 : retryAfterMs(response);
-      if (last || again_ms === null) throw error;
-      await wait(Math.max(again_ms, backoffMs(tries)), options.signal);
     }
+  }
+
+  /** Opens an answer that is read as it comes. Rejects with a SluiceError where it is a refusal. */
+  async open(path: string, signal: AbortSignal | undefined): Promise<Response> {
+    const response = await this.send(path, { signal: signal ?? null });
+    if (!response.ok) throw refusalOf(response, await response.text());
+    return response;
+  }
+
+  /** Resolves when it is time to try again after so many tries that were in vain before; rejects with the error where that is of no use. */
+  async pause(error: unknown, tries: number, signal: AbortSignal | undefined): Promise<void> {
+    // What is no JSON did not come from the service.
+    if (tries >= this.#retries_max || signal?.aborted === true || error instanceof SyntaxError) throw error;
+    const asked_ms = error instanceof SluiceError ? retryAfterMs(error, tries) : 0;
+    if (asked_ms === null) throw error;
+    await wait(Math.max(asked_ms, backoffMs(tries)), signal);
   }
 
   /** One request with the token, its answer as it came. */
@@ -122,15 +134,21 @@ function queryOf(query: Record<string, unknown> = {}): string {
   return given.length === 0 ? '' : `?${new URLSearchParams(given.map(([name, value]): [string, string] => [name, String(value)]))}`;
 }
 
-/** Milliseconds that the service asks to wait, null where the answer is final. */
-function retryAfterMs(response: Response): number | null {
-  if (response.status !== 429 && response.status !== 503) return null;
-  return Math.min(Number(response.headers.get('retry-after') ?? 1) || 1, 60) * 1000;
+/** Milliseconds that the service asks to wait, null where its answer is final. */
+function retryAfterMs({ status, code, retry_after_s }: SluiceError, tries: number): number | null {
+  // A conflict is with our own try before, of which the answer was lost.
+  if (code === 'idempotency_conflict' && tries > 0) return 0;
+  return status === 429 || status === 503 ? Math.min(retry_after_s ?? 1, RETRY_AFTER_S_MAX) * 1_000 : null;
 }
 
 /** Within [d/2, d] of a delay d that doubles. */
 function backoffMs(tries: number): number {
   return Math.min(BACKOFF_MS_MAX, BACKOFF_MS * 2 ** tries) * (0.5 + Math.random() / 2);
+}
+
+/** What an answer that is no success says. */
+export function refusalOf({ status, headers }: Response, text: string): SluiceError {
+  return new SluiceError(status, readJson(text), headers.get('x-request-id'), Number(headers.get('retry-after')) || null);
 }
 
 /** Rejects with the reason of `signal`. */

@@ -1,8 +1,8 @@
 // Follows a batch until it ends, over a WebSocket where there is one, else over Server-Sent Events; both carry the same frames.
 // A connection that breaks is opened again: the snapshot that comes first makes up for what was missed.
 import type { StreamProgress, StreamSnapshot, StreamTask } from '../schema/types.gen.ts';
-import type { Transport } from './transport.ts';
-import { SluiceError, wait } from './transport.ts';
+import { piecesOf } from './pieces.ts';
+import { refusalOf, SluiceError, type Transport, wait } from './transport.ts';
 
 export type Frame = StreamSnapshot | StreamProgress | StreamTask;
 
@@ -56,26 +56,10 @@ export async function* watchBatch(
 
 async function* events(transport: Transport, path: string, signal: AbortSignal | undefined): AsyncGenerator<Frame> {
   const response = await transport.send(path, { headers: { Accept: 'text/event-stream' }, signal: signal ?? null });
-  if (!response.ok || response.body === null) {
-    throw new SluiceError(response.status, await response.json().catch(() => null), response.headers.get('x-request-id'));
-  }
-  const decoder = new TextDecoder();
-  const reader = response.body.getReader();
-  let text = '';
-  try {
-    for (;;) {
-      const { done, value } = await reader.read();
-      if (done) return;
-      text += decoder.decode(value, { stream: true });
-      const parts = text.split('\n\n');
-      text = parts.pop() ?? '';
-      for (const part of parts) {
-        const data = part.split('\n').flatMap((line) => (line.startsWith('data:') ? [line.slice(5).trimStart()] : []));
-        if (data.length > 0) yield JSON.parse(data.join('\n')) as Frame;
-      }
-    }
-  } finally {
-    void reader.cancel().catch(() => {});
+  if (!response.ok) throw refusalOf(response, await response.text().catch(() => ''));
+  for await (const part of piecesOf(response, '\n\n')) {
+    const data = part.split('\n').flatMap((line) => (line.startsWith('data:') ? [line.slice(5).trimStart()] : []));
+    if (data.length > 0) yield JSON.parse(data.join('\n')) as Frame;
   }
 }
 

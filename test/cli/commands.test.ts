@@ -4,7 +4,7 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import { type AddressInfo, createServer } from 'node:net';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import type { Batch, BatchList, Schedule, SchedulePreview, TaskList } from '../../src/schema/types.gen.ts';
+import type { Batch, BatchList, Schedule, SchedulePreview, TaskList, TaskOutcome } from '../../src/schema/types.gen.ts';
 import { api } from '../helpers/api.ts';
 import { startEngine, TOKENS } from '../helpers/engine.ts';
 import { startReceiver } from '../helpers/receiver.ts';
@@ -56,6 +56,21 @@ test('a batch is listed, shown, its failed tasks too, run again and deleted', as
   assert.deepEqual([rest.tasks.map((task) => task.status), rest.next_cursor], [['completed'], null]);
   const skipped = await json<TaskList>(`batch tasks ${id} --offset 1`);
   assert.deepEqual([skipped.tasks, 'next_cursor' in skipped], [rest.tasks, false]);
+  const results = async (more = ''): Promise<TaskOutcome[]> => {
+    const { out } = await ran(`batch results ${id}${more}`);
+    return out.split('\n').flatMap((line) => (line === '' ? [] : [JSON.parse(line) as TaskOutcome]));
+  };
+  assert.deepEqual(
+    (await results()).map(({ index, status }) => [index, status]),
+    [
+      [0, 'failed'],
+      [1, 'completed'],
+    ],
+  );
+  assert.deepEqual(
+    (await results(' --start 1')).map(({ index }) => index),
+    [1],
+  );
   assert.match((await ran(`batch retry ${id}`)).out, new RegExp(`^${id} is processing|pending`));
   await client.ended(id, 'completed');
   assert.equal((await ran(`batch delete ${id}`)).code, 0);

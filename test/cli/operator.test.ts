@@ -1,5 +1,6 @@
 // Commands that work on Redis itself, and how the command line speaks.
 import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { isTokenText, lookupToken, tokenHash } from '../../src/store/tokens.ts';
@@ -71,7 +72,9 @@ describe('the command line', () => {
     for (const [args, said] of [
       ['', /Usage:/],
       ['frobnicate', /"frobnicate" is not a command/],
-      ['token', /sluice token create/],
+      ['token', /^Usage:\n {2}sluice token create/],
+      ['token frobnicate', /^"token frobnicate" is not a command\.\n\nUsage:\n {2}sluice token create/],
+      ['batch create -f - --token t --expiration 0', /--expiration must be more than 0 hours/],
       ['token create', /--account is missing/],
       ['token create --account a --scope root', /--scope must be one of read, write, admin/],
       ['token create --account a --expires never', /--expires must be a number/],
@@ -88,6 +91,8 @@ describe('the command line', () => {
   });
 
   it('explains itself', async () => {
+    const { version } = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8')) as { version: string };
+    assert.deepEqual(await sluice('--version'), { code: 0, out: `${version}\n`, err: '' });
     assert.match((await sluice('--help')).out, /sluice token create +Make an access token/);
     assert.match((await sluice('token revoke --help')).out, /^Usage:\n {2}sluice token revoke ID \[--json\]\n\nMake a token useless/);
     assert.match((await sluice('token --help')).out, /^Usage:\n {2}sluice token create/);

@@ -143,6 +143,31 @@ test('a list without cursors comes by offset, and none of it is left out in sile
   assert.equal(count, 100_500);
 });
 
+test('results go on behind the last whole line where an answer breaks off, and refusals are the caller’s', async () => {
+  const line = (index: number): string => `${JSON.stringify({ id: `task_${index}`, index, status: 'completed' })}\n`;
+  const paths: string[] = [];
+  const server = createServer((request, response) => {
+    paths.push(request.url ?? '');
+    if (paths.length > 1) return void response.end(line(2));
+    response.write(line(0) + line(1) + line(2).slice(0, 9));
+    setImmediate(() => response.destroy());
+  });
+  await new Promise<void>((done) => server.listen(0, '127.0.0.1', done));
+  after(() => server.close());
+  const sluice = createClient({ base_url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, token: 't' });
+  const seen: number[] = [];
+  for await (const { index } of sluice.results('batch_1')) seen.push(index);
+  assert.deepEqual(seen, [0, 1, 2]);
+  assert.deepEqual(
+    paths,
+    [0, 2].map((start_index) => `/v1/batches/batch_1/results?format=ndjson&start_index=${start_index}`),
+  );
+  const body = { error: { code: 'batch_not_found', message: 'No batch has this id.', details: {} } };
+  const { seen: asked, base_url } = await serverWith({ status: 404, body });
+  await assert.rejects(createClient({ base_url, token: 't' }).results('batch_2').next(), { status: 404, code: 'batch_not_found' });
+  assert.equal(asked.length, 1);
+});
+
 test('methods and types are those of the routes and schemas', () => {
   assert.equal(readFileSync(new URL('../../src/client/operations.gen.ts', import.meta.url), 'utf8'), generateClient());
   const types = generateSchema().find(({ path }) => path.endsWith('types.gen.ts'));
