@@ -16,6 +16,7 @@ export interface CronThreadData {
   lead_ms: number;
   catch_up_ms: number;
   sweep_ms: number;
+  grace_ms: number;
   log_level: LogLevel;
 }
 
@@ -32,11 +33,11 @@ export default async function run({ data, port }: JobInput<CronThreadData>): Pro
   const store = await joinStore({ connection: data.connection, partitions: data.partitions, log, role: 'cron' });
   const metrics = createMetrics();
   const stopWatching = watchLoop(metrics, 'cron');
-  const { lead_ms, catch_up_ms, sweep_ms } = data;
+  const { lead_ms, catch_up_ms, sweep_ms, grace_ms } = data;
   const ticker: Ticker = new Ticker({
     client: store.client,
     hints: store.subscriber({ onGap: (channel) => ticker.heardAgain(channel), onDeaf: (channel) => ticker.heardAgain(channel) }),
-    settings: { lead_ms, catch_up_ms, sweep_ms },
+    settings: { lead_ms, catch_up_ms, sweep_ms, grace_ms },
     missingLimiters: (account_id, lanes) => deletedOf(store.client, account_id, lanes),
     meter: meterOf(metrics),
     log,

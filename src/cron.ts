@@ -41,6 +41,7 @@ export function cronService(config: Config, store: Store, metrics: Metrics, memo
     partitions: store.partitions,
     lead_ms: config.schedule_lead_ms,
     catch_up_ms: config.schedule_catch_up_ms,
+    grace_ms: config.lease_grace_ms,
     sweep_ms: config.sweep_interval_ms * SWEEPS,
     log_level: config.log_level,
   };

@@ -2,6 +2,7 @@
 -- A batch in memory: loaded once a script, changed, saved once. Fields of the hash `b:<core>`:
 --   a account   s status, or `tray`, or `notes`   n total  c completed  f failed  x cancelled  r running (counts of tasks)
 --   v change number   t created   u updated   e expires ('' = never)   z finished   (ms)
+--   p when its first task began (ms; absent: none has)
 --   g first index of each segment, 4 bytes each (absent: one segment at 0)   q bytes in the last segment
 --   l hashes of its labels, 10 characters each (absent: none)
 --   h '1' while it is held open   w '1' where the expiry moves with the latest execute_after   d document, opaque JSON
@@ -140,6 +141,7 @@ local function batch_save(now)
     if b.dirty then
       call('HSET', b.key, 's', b.s, 'n', b.n, 'c', b.c, 'f', b.f, 'x', b.x, 'r', b.r, 'v', b.v + 1, 'u', now)
       if b.z then call('HSET', b.key, 'z', b.z) end
+      if b.begun then call('HSET', b.key, 'p', b.begun) end
       if b.s ~= b.s_was then
         call('ZREM', list_key(b, b.s_was), b.core)
         call('ZADD', list_key(b, b.s), b.t, b.core)

@@ -5,7 +5,12 @@
 -- A script that includes this takes idem_key ('' = none), idem_print and idem_extra.
 local IDEM_KEEP_MS = 86400000
 
-local function idem_taken() return idem_key ~= '' and call('HEXISTS', root .. 'idem:' .. idem_key, 'r') == 1 end
+-- By a finished request, or by another one that only claimed it.
+local function idem_taken()
+  if idem_key == '' then return false end
+  local record = call('HMGET', root .. 'idem:' .. idem_key, 'f', 'r')
+  return record[2] ~= false or (record[1] ~= false and record[1] ~= idem_print)
+end
 
 local function idem_write(reply)
   if idem_key == '' then return end

@@ -95,7 +95,7 @@ local function start(b, base, from, to, entry, flow, byte)
   saved[#saved + 1] = member .. '@' .. string.format('%d', entry.due_ms)
   b.r = b.r + to - from + 1
   b.dirty = true
-  if b.s == 'pending' then b.s = 'processing' end
+  if b.s == 'pending' then b.s, b.begun = 'processing', now_ms end
   add_run(b, ref, member, base, from, to, entry.due_ms, entry.age_us or 0)
   return to - from + 1
 end

@@ -3,7 +3,7 @@
 --
 -- Rule 3: no run while the latest one whose time has come is unfinished (its task runs or waits for a retry or for a
 -- limiter). Judged as of the tick's own time: a run that was made later than that, after a downtime, did not exist then
--- and stands in nobody's way. A tick that has a run already (its schedule was changed meanwhile) gets no second one.
+-- and stands in nobody's way; nor does one that was made ahead of its time, and began only when the downtime was over. A tick that has a run already (its schedule was changed meanwhile) gets no second one.
 --
 -- @key   meta        hash    {pN}:m
 -- @arg   core        string  the schedule
@@ -15,24 +15,46 @@
 -- @arg   next_due    string  when that is to be decided (ms), '' where there is none
 -- @arg   run_core    string  name of the batch of the run, or of the tray, should one be opened
 -- @arg   staged      int     1 where the segments of the run were staged
+-- @arg   grace_ms    int     what a lease has beyond a task's timeout
 -- @arg   now_ms      now     this shard's clock
 -- @rest  parts               see lib/run; empty where the verdict is not run
 -- @reply [string, number]    made, overlap (rule 3), again (it has a run), skipped (the verdict), stale (decided by another), lost (staged segments are gone: nothing was decided); tasks made
--- @cost  O(runs + segments, at most 2 of them unless staged)
+-- @cost  O(runs + segments, at most 2 of them unless staged); for a tick that is late also O(in flight)
 -- @include lib/run
 
 local s = schedule_load(core)
 if not s or s.s ~= 'active' or s.v ~= version or tonumber(s.k) ~= tick then return { 'stale', 0 } end
 
+-- A tick that is later than this was missed: nobody was there to decide it.
+local MISSED_MS = 2000
+
+-- When the first attempt of a task in flight began; nil where it is not the first.
+local function begun_ms(before)
+  local pattern = '^' .. before.core .. ',(%d+),(%d+),'
+  for _, holder in ipairs(call('HKEYS', root .. 'holders')) do
+    local members = call('ZRANGE', root .. 'active:' .. holder, 0, -1, 'WITHSCORES')
+    for i = 1, #members, 2 do
+      local from, to = string.match(members[i], pattern)
+      if from and tonumber(from) <= before.index and before.index <= tonumber(to) then
+        local ref = member_read(members[i])
+        return ref.attempt == 1 and ref.recoveries == 0 and tonumber(members[i + 1]) - ref.timeout_s * 1000 - grace_ms or nil
+      end
+    end
+  end
+end
+
 local function unfinished(member)
   local before = run_read(member)
   if before.created_ms >= tick then return false end
+  local missed = now_ms - tick > MISSED_MS
   local limited = string.find(before.flags, 'l', 1, true)
   if before.kind == 't' then
     local state = call('GETRANGE', root .. 'b:' .. before.core .. ':s', before.index, before.index)
+    if missed and state == 'p' and (begun_ms(before) or 0) >= tick then return false end
     return state == 'p' or state == 'P' or state == 'r' or (state == 'q' and limited ~= nil)
   end
-  local v = call('HMGET', root .. 'b:' .. before.core, 's', 'r')
+  local v = call('HMGET', root .. 'b:' .. before.core, 's', 'r', 'p')
+  if missed and v[3] and tonumber(v[3]) >= tick then return false end
   return v[1] == 'processing' or tonumber(v[2] or '0') > 0 or (v[1] == 'pending' and limited ~= nil)
 end
 

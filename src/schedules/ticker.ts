@@ -35,7 +35,8 @@ export type MissingLimiters = (account_id: string, lanes: readonly NamedLane[]) 
 export interface TickerDeps {
   client: RedisClient;
   hints: Hints;
-  settings: DecideSettings & { sweep_ms: number };
+  /** `grace_ms`: what a lease has beyond the timeout of its task. */
+  settings: DecideSettings & { sweep_ms: number; grace_ms: number };
   missingLimiters: MissingLimiters;
   meter: TickMeter;
   log: Log;
@@ -89,7 +90,7 @@ export async function decideDue(deps: DecideDeps, partition: number): Promise<Lo
     weight += each * (decisions?.length ?? 0);
   }
   if (work.length === 0) return { now_ms, next_ms, more: false, decided: 0 };
-  const outcomes = await fire(client, partition, now_ms, work);
+  const outcomes = await fire(client, partition, now_ms, settings.grace_ms, work);
   let decided = 0;
   let first_due_ms = next_ms;
   let failure: Error | null = null;

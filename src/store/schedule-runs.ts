@@ -68,6 +68,7 @@ export async function fire(
   client: RedisClient,
   partition: number,
   now_ms: number,
+  grace_ms: number,
   work: readonly { schedule: DueSchedule; decision: Decision }[],
 ): Promise<(Error | { outcome: FireOutcome; tasks: number })[]> {
   const pipeline = client.pipeline();
@@ -83,7 +84,7 @@ export async function fire(
       pipeline,
       { meta: keys.partition(partition) },
       {
-        ...{ core, version, tick: tick_ms, verdict, ticks, run_core },
+        ...{ core, version, tick: tick_ms, verdict, ticks, run_core, grace_ms },
         next_tick: next === null ? '' : String(next.tick_ms),
         next_due: next === null ? '' : String(next.due_ms),
         staged: staged ? 1 : 0,

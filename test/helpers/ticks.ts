@@ -9,7 +9,7 @@ import { encodeTasks } from '../../src/store/encoded.ts';
 import { keys } from '../../src/store/keys.ts';
 import type { Claimed } from '../../src/store/partition.ts';
 import { createSchedule, type NewTemplate, type PlannedTick, readSchedule, type ScheduleRow } from '../../src/store/schedules.ts';
-import { ACCOUNT, type Rig, tasksOf } from './rig.ts';
+import { ACCOUNT, type Rig, SETTINGS, tasksOf } from './rig.ts';
 
 export interface ScheduleOptions {
   cron?: string;
@@ -38,7 +38,7 @@ export class Ticks {
     this.rig = rig;
     this.deps = {
       client: rig.redis,
-      settings: { lead_ms: LEAD_MS, catch_up_ms: CATCH_UP_MS, sweep_ms: 1_000 },
+      settings: { lead_ms: LEAD_MS, catch_up_ms: CATCH_UP_MS, sweep_ms: 1_000, grace_ms: SETTINGS.grace_ms },
       missingLimiters: async (_account, lanes) => lanes.filter(({ name }) => this.missing.includes(name)),
       meter: {
         made: (tasks) => void this.made.push(tasks),

@@ -246,6 +246,24 @@ describe('after a downtime', () => {
     assert.deepEqual([(await ticks.runs(core)).length, ticks.skipped.overlap], [2, 10]);
   });
 
+  for (const [name, batch] of [
+    ['task', undefined],
+    ['batch', 3],
+  ] as const)
+    test(`a ${name} that was made ahead and begins only now does not stand in the way of what was missed`, async () => {
+      const core = await ticks.make({ cron: '* * * * *', ...(batch === undefined ? {} : { batch }) });
+      rig.pass(15 * SECOND_MS);
+      await ticks.look();
+      rig.pass(10 * MINUTE_MS);
+      assert.equal((await ticks.work(null)).length, batch ?? 1);
+      await ticks.look();
+      assert.deepEqual(
+        offsets(await ticks.runs(core)),
+        Array.from({ length: 11 }, (_, i) => i + 1),
+      );
+      assert.deepEqual(ticks.skipped, { overlap: 0, missed: 0, limiter: 0 });
+    });
+
   test('what was made up for and runs stands in the way of the next tick in time', async () => {
     const core = await ticks.make({ cron: '* * * * *' });
     rig.pass(3 * MINUTE_MS + SECOND_MS);

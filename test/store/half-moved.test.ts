@@ -61,7 +61,7 @@ const TRIGGER = { ...IDEM, account: ACCOUNT, template: '1', op: 'op6', staged: 0
 function fired(built_ms: number): Call {
   const tick = Math.ceil((built_ms - MINUTE_MS + 1) / MINUTE_MS) * MINUTE_MS;
   const next = { next_tick: String(tick + MINUTE_MS), next_due: String(tick + 15_000) };
-  return { version: '1', tick, verdict: 'run', ticks: 1, ...next, staged: 0 };
+  return { version: '1', tick, verdict: 'run', grace_ms: 5_000, ticks: 1, ...next, staged: 0 };
 }
 
 /** Its counters as they are: what is to be set right is a list. */
