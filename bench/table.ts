@@ -18,7 +18,7 @@ import type { Figures } from './lib/bench.ts';
 import { Receiver } from './lib/receiver.ts';
 import { describeMachine, record } from './lib/report.ts';
 import { asText, judge, medians, type Samples, type TableRun } from './table/judge.ts';
-import { type Ground, type Row, type Side, startStage } from './table/row.ts';
+import { CALLBACK_THREADS, type Ground, type Row, type Side, startStage } from './table/row.ts';
 import { chosenRows, ROWS } from './table/rows.ts';
 
 async function main(): Promise<void> {
@@ -39,7 +39,7 @@ async function main(): Promise<void> {
 
   const run: TableRun = {
     ...describeMachine(await redisVersion()),
-    ...{ smoke, repeats, versions: peerVersions(), table: [], figures: {}, left_out: [] },
+    ...{ smoke, repeats, callback_threads: CALLBACK_THREADS, versions: peerVersions(), table: [], figures: {}, left_out: [] },
   };
   const receiver = await Receiver.start();
   const shared = smoke ? await startStage({ entry, receiver, smoke }) : null;

@@ -31,6 +31,8 @@ export interface Line {
 export interface TableRun extends Machine {
   smoke: boolean;
   repeats: number;
+  /** Of a server; lines of before 2026-11-24 have none, and had cores − 1. */
+  callback_threads?: number;
   versions: Record<string, string>;
   table: Line[];
   /** Row → side.figure → medians. */
@@ -130,8 +132,9 @@ export function asMarkdown(run: TableRun): string {
   return [...lines, '', [described(run), ...run.left_out].join('. ').concat('.')].join('\n');
 }
 
-function described({ cores, cpu, load, node, redis, commit, date, repeats, versions }: TableRun): string {
+function described({ cores, cpu, load, node, redis, commit, date, repeats, callback_threads: threads, versions }: TableRun): string {
   const peers = Object.entries(versions).map(([name, version]) => `${name} ${version}`);
   const machine = `${cores} cores, ${cpu}, load ${load.toFixed(1)} at the start; Node ${node}, Redis ${redis}, ${peers.join(', ')}`;
-  return `${date.slice(0, 10)}, commit ${commit}; ${machine}; ${repeats} ${repeats === 1 ? 'repeat' : 'repeats'} in turns: median (least–most)`;
+  const server = threads === undefined ? '' : `; ${threads} callback ${threads === 1 ? 'thread' : 'threads'}`;
+  return `${date.slice(0, 10)}, commit ${commit}; ${machine}${server}; ${repeats} ${repeats === 1 ? 'repeat' : 'repeats'} in turns: median (least–most)`;
 }

@@ -1,4 +1,5 @@
 // What one row of the table is: Sluice and its peers do the same work in turns, and a measure sets their figures in relation.
+import { availableParallelism } from 'node:os';
 import { Api } from '../lib/api.ts';
 import type { Figures, Stage } from '../lib/bench.ts';
 import { Engine } from '../lib/engine.ts';
@@ -53,10 +54,13 @@ export const HOUR_MS = 3_600_000;
  */
 export const WARM_UP = 200_000;
 
+/** Callback threads of an engine that has a machine for itself, but for who loads it (docs/decisions/0062). */
+export const CALLBACK_THREADS = availableParallelism();
+
 /** An engine of its own with what is on by default, and its API. */
 export async function startStage({ entry, receiver, smoke, shared }: Ground): Promise<Stage & { stop(): Promise<void> }> {
   if (shared !== undefined) return { ...shared, stop: async () => {} };
-  const engine = await Engine.start({ entry });
+  const engine = await Engine.start({ entry, env: { SLUICE_CALLBACK_THREADS: String(CALLBACK_THREADS) } });
   const api = new Api(engine, { patient: smoke });
   const stop = async (): Promise<void> => {
     await api.close();
