@@ -1,5 +1,5 @@
 // The frame of the page: signing in, the way around, and which view the address names.
-import { useCallback, useEffect, useRef, useState } from 'preact/hooks';
+import { useCallback, useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import type { Client } from '../client/index.ts';
 import { SessionContext } from './context.ts';
 import icon from './icon.svg';
@@ -60,7 +60,7 @@ export function App() {
   const main = useRef<HTMLElement>(null);
   const place = `${route.view}/${route.id}`;
   const known = useRef(place);
-  useEffect(() => {
+  useLayoutEffect(() => {
     if (known.current === place) return;
     known.current = place;
     // What was clicked is gone, and its page may have been scrolled far down.

@@ -1,7 +1,7 @@
 // Forms, for what is new and for what is changed: what the service refuses is said at the field it is about, and what was
 // typed stays.
 import type { ComponentChildren, JSX } from 'preact';
-import { useEffect, useRef, useState } from 'preact/hooks';
+import { useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { SluiceError } from '../client/index.ts';
 import { ErrorNote } from './parts.tsx';
 import { faultsOf, messageOf } from './session.ts';
@@ -58,7 +58,8 @@ export function Form({ fields, label, send, onCancel, children }: FormProps) {
   const [refusal, setRefusal] = useState(NO_REFUSAL);
   const [busy, setBusy] = useState(false);
   const form = useRef<HTMLFormElement>(null);
-  useEffect(() => {
+  // With what is shown, never after it: the focus would be taken from who has begun to type elsewhere.
+  useLayoutEffect(() => {
     if (refusal !== NO_REFUSAL && !busy) form.current?.querySelector<HTMLElement>('[aria-invalid=true]')?.focus();
   }, [busy]);
   const submit = async (event: Event): Promise<void> => {
@@ -207,7 +208,7 @@ interface EditingProps {
 
 export function Editing({ title, overtaken, onReload, children }: EditingProps) {
   const place = useRef<HTMLElement>(null);
-  useEffect(() => place.current?.querySelector<HTMLElement>('form :is(input, select, textarea)')?.focus(), []);
+  useLayoutEffect(() => place.current?.querySelector<HTMLElement>('form :is(input, select, textarea)')?.focus(), []);
   return (
     <section class="editing" ref={place} aria-labelledby="edit">
       <h2 id="edit">{title}</h2>

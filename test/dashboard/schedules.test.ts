@@ -143,6 +143,25 @@ test('what the service refuses of a change is said at its field, and what was ty
   assert.equal((await client.getSchedule(id)).timezone, 'UTC');
 });
 
+test('the focus moves with what is shown, never after it: it would be taken from who types elsewhere by then', async () => {
+  const { id } = await client.createSchedule({ cron: '0 9 * * *', timezone: 'UTC', task_template: { target: receiver.url } });
+  const { page } = await openPage(browser);
+  await signIn(page, engine.url, `#/schedules/${id}`);
+  /** What has the focus as soon as this is shown. */
+  const focusAt = (selector: string, act: () => Promise<void>): Promise<unknown> => {
+    const seen = page.evaluate(`new Promise((resolve) => new MutationObserver((_, observer) => {
+      if (document.querySelector('${selector}') === null) return;
+      observer.disconnect();
+      resolve(document.activeElement?.id || document.activeElement?.tagName);
+    }).observe(document, { childList: true, subtree: true, attributes: true }))`);
+    return act().then(() => seen);
+  };
+  assert.equal(await focusAt('form', () => page.getByRole('button', { name: 'Edit' }).click()), 'field-cron');
+  await page.getByLabel('Task template, JSON').fill('{');
+  assert.equal(await focusAt('[role=alert]', () => page.getByRole('button', { name: 'Save' }).click()), 'field-task_template');
+  assert.equal(await focusAt('h1:not(:has(code))', () => page.getByRole('link', { name: 'Limiters', exact: true }).click()), 'MAIN');
+});
+
 test('that somebody else changed the schedule meanwhile is said before theirs is replaced', async () => {
   const { id } = await client.createSchedule({ cron: '0 9 * * *', timezone: 'UTC', task_template: { target: receiver.url } });
   const { page } = await openPage(browser);
