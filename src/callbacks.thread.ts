@@ -130,9 +130,9 @@ export async function runCallbacks({ data, port }: JobInput<CallbackThreadData>,
   let owned: ReadonlySet<number> = new Set();
   const reconciler = new Reconciler({
     client: store.client,
-    partitions: data.partitions,
     keep: data.keep,
-    owns: (partition) => owned.has(partition),
+    // Somebody always owns the first partition.
+    chosen: () => owned.has(0),
     pass_ms: data.sweep_ms * SWEEPS_A_PASS,
     repaired: repairMeterOf(metrics, log),
     log,

@@ -81,6 +81,6 @@ call('ZADD', root .. 'deadlines', expires_ms, core)
 queue_write()
 lanes_write(b, lanes)
 outbox_write()
-ring_bell(expires_ms)
+ring_bell(expires_ms, false, now_ms)
 idem_write({ 1, now_ms })
 return { 1, now_ms }

@@ -36,11 +36,14 @@ end
 
 -- Hints to whoever works on this partition: `0` where work is ready (or `granted`), and the time at which some will be, or at which
 -- something else (`sooner_ms`) is to happen before. Who hears only the first claims, and learns of no time by that.
--- No time where something is due no later: whoever works here wakes then, and is told what comes next.
-local function ring_bell(sooner_ms, granted)
+-- No time where something is due no later: whoever works here wakes then, and is told what comes next. With work that is ready only a
+-- near one is told (`now_ms` is given then): he looks again by himself so soon.
+local LOOK_MS = 10000
+local function ring_bell(sooner_ms, granted, now_ms)
   local ready = granted or #plans_made > 0
   if ready then call('SPUBLISH', root .. 'bell', '0') end
-  if #delays == 0 and (ready or not sooner_ms) then return end
+  local far = ready and not (now_ms and sooner_ms and sooner_ms < now_ms + LOOK_MS)
+  if #delays == 0 and (far or not sooner_ms) then return end
   local at = math.min(delays_first() or math.huge, sooner_ms or math.huge)
   if not delayed_before or delayed_before > at then call('SPUBLISH', root .. 'bell', string.format('%.0f', at)) end
 end

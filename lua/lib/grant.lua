@@ -60,7 +60,7 @@ local function grant_range(lane, range, tasks_max)
   lane_take(lane, range, tasks)
   local life_ms = lane.machine and lane.machine.life and math.min(GRANT_MS, lane.machine.life(lane, granted_ms)) or GRANT_MS
   local marks = lane_text(range.place) .. ' ' .. lane_text(granted_ms) .. ' ' .. lane_text(life_ms)
-  local entry = lane_entry_text(lane, range, from, to, range.kind .. (lane.cooldown == '1' and '!' or ''), cost)
+  local entry = lane_entry_text(lane, range, from, to, range.kind .. (lane_limited(lane) and lane.cooldown == '1' and '!' or ''), cost)
   grant_send(lane, range, 'grant', marks .. ' ' .. lane_text(range.to) .. ' ' .. entry)
   lane.granted = lane.granted + tasks
   lane.waits[#lane.waits + 1] = wait_ms

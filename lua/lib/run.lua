@@ -115,7 +115,7 @@ local function run_write(now)
   queue_write()
   lanes_write(run.batch, run.lanes)
   outbox_write()
-  ring_bell(run.expires_ms)
+  ring_bell(run.expires_ms, false, now)
   outbox_bell()
   if #run.gone > 0 then call('ZREM', run.s.runs, unpack(run.gone, 1, #run.gone)) end
   call('ZADD', run.s.runs, run.tick_ms,

@@ -22,7 +22,9 @@ end
 if adapt then
   lane.machine = machines[lane.form]
   lane.machine.adapt(lane, before)
-  lane.since = math.max(lane.since or 0, lane.now)
+  -- Counts by time stay what they are while the interval does; a level may have been cut to what it can hold.
+  local kept = before.form == lane.form and before.interval_s == lane.interval_s and lane.form ~= 'level'
+  if not kept then lane.since = math.max(lane.since or 0, lane.now) end
 end
 lane_wake(lane, lane.now)
 

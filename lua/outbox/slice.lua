@@ -6,7 +6,7 @@
 -- @arg   destinations_max int  destinations at most
 -- @arg   now_ms    now     this shard's clock
 -- @rest  skip              destinations to leave out
--- @reply [number, number, [number, string[]][]]   this shard's time; 1 where more waits than is shown; of each destination its number and its first messages, as stored
+-- @reply [number, number, [number, string[], number][]]   this shard's time; 1 where more waits than is shown; of each destination its number, its first messages, as stored, and 1 where it has more
 -- @cost  O(messages + skipped)
 -- @include lib/root
 
@@ -26,8 +26,9 @@ for i, destination in ipairs(chosen) do
   local key = root .. 'outbox:' .. destination
   local share = math.ceil(left / (#chosen - i + 1))
   local messages = call('ZRANGE', key, 0, share - 1)
-  if call('ZCARD', key) > #messages then more = 1 end
+  local cut = call('ZCARD', key) > #messages and 1 or 0
+  if cut == 1 then more = 1 end
   left = left - #messages
-  slices[#slices + 1] = { tonumber(destination), messages }
+  slices[#slices + 1] = { tonumber(destination), messages, cut }
 end
 return { now_ms, more, slices }

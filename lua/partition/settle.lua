@@ -119,7 +119,8 @@ local function results_write(b, ref, base, list)
   for i, result in ipairs(list) do
     local field, records = result[1], result[2]
     local before = fields[field] or stored[i] or ''
-    if ref.attempt > 1 and #before > 0 then before = results_without(before, (string.byte(records))) end
+    -- A first attempt has nothing to replace, but where a limiter's pause gave one back uncounted.
+    if #before > 0 and (ref.attempt > 1 or ref.limit ~= '') then before = results_replaced(before, records) end
     fields[field] = before .. records
   end
 end
@@ -166,13 +167,14 @@ local function settle(group)
     end
   end
   local limit = ref.limit ~= '' and limiter_told(group, ref)
+  -- Before the same tasks queue again: a slot that one has by then is that of its next attempt.
+  if limit then limiter_freed(b, group, ref, limit) end
   if batch_live(b) then
     for _, delay in ipairs(group.delays) do
       local i = tonumber(delay[1])
       queue_again(b, ref, limit, outcomes[i], i, tonumber(delay[2]))
     end
   end
-  if limit then limiter_freed(b, group, ref, limit) end
   results_write(b, ref, (segment_bounds(b, ref.from)), group.results)
   if settled == flying then gone[#gone + 1] = group.name end
   touched[b] = true

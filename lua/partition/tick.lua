@@ -121,6 +121,8 @@ local function recover(name, member)
   for first, after in string.gmatch(states, '()' .. member_byte(ref) .. '+()') do
     local from, to = ref.from + first - 1, ref.from + after - 2
     recovered = recovered + to - from + 1
+    -- Before they queue again: a slot that one has by then is that of its next attempt.
+    if limit then limited_free(now_ms, limit, ref.core, from, to) end
     b.r = b.r - (to - from + 1)
     marks_state[#marks_state + 1] = { b.key .. ':s', from, string.rep(over and 'f' or 'r', to - from + 1) }
     if over then
@@ -133,7 +135,6 @@ local function recover(name, member)
     else
       again(b, ref, from, to, recoveries, limit and limit.waiting or '')
     end
-    if limit then limited_free(now_ms, limit, ref.core, from, to) end
   end
   batch_end(b, now_ms, b.s == 'tray' and tray_keep_ms or keep_ms)
 end

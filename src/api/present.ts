@@ -121,15 +121,16 @@ export function progressView(row: BatchRow): Omit<StreamProgress, 'type' | 'seq'
 /** A task that ended; `stored` as delivery/verdict.ts writes it, null where it never ran. */
 export function taskEndView(
   core: string,
-  { index, status, at_ms }: { index: number; status: 'completed' | 'failed' | 'cancelled'; at_ms: number },
+  { index, status, at_ms, with_batch }: { index: number; status: 'completed' | 'failed' | 'cancelled'; at_ms: number; with_batch: boolean },
   stored: string | null,
 ): StreamTaskEnd {
-  const { attempts, ended_ms, result } = resultOf({ status, expired: false, result: stored });
+  const { attempts, ended_ms, result } = resultOf({ status, expired: with_batch && status === 'failed', result: stored });
   const { response_excerpt: _excerpt, ...told } = result ?? { status_code: null, duration_ms: 0, error: null };
   return {
     id: taskId(core, index),
     status,
-    completed_at: timestamp(ended_ms ?? at_ms),
+    // What its last attempt came to is not how it ended.
+    completed_at: timestamp(with_batch || status === 'cancelled' ? at_ms : (ended_ms ?? at_ms)),
     attempts,
     ...(result === null ? {} : { result: told }),
   };

@@ -13,6 +13,8 @@ export class Calls {
   #doubtful = false;
   /** A claim took an offer back; what it brings, if anything, makes the next. */
   #withdrawn = false;
+  /** Nothing is offered any more; an offer that a turn fails to take back is left to those who come after. */
+  #ended = false;
   #handed: Pushed[] = [];
 
   /** Whether there may be something to take back: nobody listens here any more. */
@@ -41,8 +43,14 @@ export class Calls {
 
   /** What is known of offers may not be so. */
   doubt(): void {
-    this.#doubtful = true;
+    this.#doubtful = !this.#ended;
+    if (this.#ended) this.#offered = false;
     this.#withdrawn = false;
+  }
+
+  /** The process ends. */
+  end(): void {
+    this.#ended = true;
   }
 
   /** A claim was answered, and brought so many tasks. */

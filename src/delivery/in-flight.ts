@@ -30,6 +30,13 @@ export class InFlight {
     this.#doubtful = true;
   }
 
+  /** `mine`: Redis has something in flight here. Whether that is nothing that is known of, which an audit may find. */
+  missed(mine: boolean): boolean {
+    const missed = mine && this.count === 0;
+    this.#doubtful ||= missed;
+    return missed;
+  }
+
   has(name: string): boolean {
     return this.#flights.has(name);
   }

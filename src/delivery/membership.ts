@@ -22,9 +22,9 @@ export interface MembershipOptions {
   log: Log;
 }
 
-/** A process alone has nobody to take over from it; one of several is missed within a second. */
-const BEAT_ALONE_MS = 1_000;
 const BEAT_MS = 250;
+/** A process alone has nobody to take over from it. It dates its marks ahead by as much as they are further apart, for whoever comes between two. */
+const BEAT_ALONE_MS = 1_000;
 /** A process not heard of for this long gives its partitions to others; what it has in flight is judged elsewhere. */
 const SILENCE_MS = 750;
 const NONE: Readonly<Record<Group, number>> = { callbacks: 0, cron: 0 };
@@ -35,8 +35,10 @@ export class Membership implements Service {
   readonly #threads: Readonly<Record<Group, number>>;
   readonly #known = new Map<Group, string>();
   #timer: NodeJS.Timeout | null = null;
+  #alone = false;
+  /** To the next beat; never more than the last one has told. */
+  #wait_ms = BEAT_MS;
   #stopped = false;
-  #alone = true;
   #beating: Promise<void> = Promise.resolve();
 
   constructor(options: MembershipOptions) {
@@ -61,22 +63,22 @@ export class Membership implements Service {
 
   #again(): void {
     if (this.#stopped) return;
-    this.#timer = setTimeout(
-      () => {
-        this.#beating = this.#beat()
-          .catch((error: unknown) => {
-            limitedLog(this.#options.log).warn({ err: error }, 'could not say that this process is alive');
-          })
-          .then(() => this.#again());
-      },
-      this.#alone ? BEAT_ALONE_MS : BEAT_MS,
-    );
+    this.#timer = setTimeout(() => {
+      this.#beating = this.#beat()
+        .catch((error: unknown) => {
+          this.#wait_ms = BEAT_MS;
+          limitedLog(this.#options.log).warn({ err: error }, 'could not say that this process is alive');
+        })
+        .then(() => this.#again());
+    }, this.#wait_ms);
   }
 
   async #beat(): Promise<void> {
     const { client, id, partitions, groups } = this.#options;
-    const members = await beat(client, id, this.#threads, SILENCE_MS);
+    const marked_ms = this.#alone ? BEAT_ALONE_MS : BEAT_MS;
+    const members = await beat(client, id, this.#threads, SILENCE_MS, marked_ms - BEAT_MS);
     this.#alone = groups.every(({ group }) => members[group].length <= 1);
+    this.#wait_ms = this.#alone ? marked_ms : BEAT_MS;
     for (const { group, onAssignment } of groups) {
       const seen = `${partitions.now} ${fingerprint(members[group])}`;
       if (seen === this.#known.get(group) || this.#stopped) continue;

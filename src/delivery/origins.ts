@@ -66,6 +66,8 @@ export interface Thread {
 
 /** Failures that say that the host cannot be reached at all. */
 const UNREACHABLE: ReadonlySet<FailureCode> = new Set<FailureCode>(['dns', 'connect', 'tls']);
+/** Ends that say nothing about the host. */
+const UNTOLD: ReadonlySet<FailureCode> = new Set<FailureCode>(['shutdown', 'stale', 'cancelled', 'target_blocked']);
 
 export class Origins {
   readonly #cap: number;
@@ -163,7 +165,10 @@ export class Origins {
         this.#broken += 1;
         origin.probe_ms = this.#clock() + BREAKER_PROBE_MS;
       }
-    } else if (failure !== 'shutdown' && failure !== 'stale' && failure !== 'cancelled' && failure !== 'target_blocked') {
+    } else if (failure !== null && UNTOLD.has(failure)) {
+      // A broken one's probe that was none: the next may go at once.
+      if (origin.probe_ms !== null) origin.probe_ms = this.#clock();
+    } else {
       if (origin.probe_ms !== null) this.#broken -= 1;
       origin.failures = 0;
       origin.probe_ms = null;

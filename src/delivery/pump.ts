@@ -101,9 +101,10 @@ export class Pump {
     this.wake();
   }
 
-  /** Claims nothing more; what is in flight is still settled. */
-  disown(): void {
+  /** Claims nothing more; what is in flight is still settled. `ending`: for good, and an offer is taken back where that can be done at once. */
+  disown(ending = false): void {
     this.#role = null;
+    if (ending) this.#calls.end();
     if (this.#calls.offered) this.wake();
   }
 
@@ -117,8 +118,7 @@ export class Pump {
 
   /** Whether nothing is in flight, nothing waits to be settled and no offer to be taken back. */
   get empty(): boolean {
-    const taken_back = this.owned || !this.#calls.offered || this.#agenda.failing;
-    return this.#flying.count === 0 && this.#outcomes.size === 0 && !this.#running && taken_back;
+    return this.#flying.count === 0 && this.#outcomes.size === 0 && !this.#running && (this.owned || !this.#calls.offered);
   }
 
   /** Resolves when nothing is in flight and every outcome was answered. */
@@ -325,8 +325,8 @@ export class Pump {
     const due_ms = reply.more ? 0 : monotonicMs() + Math.min(Math.max(wait_ms, 0), sweep_ms);
     this.#agenda.look(due_ms);
     this.#agenda.dueAt(reply.next_ms);
-    // Handed over, and not heard: the claim of that number brings it.
-    if (reply.ready || (reply.mine && this.#flying.count === 0 && this.#calls.offered)) this.#ready = true;
+    // Handed over, and not heard: the claim of that number brings it, or an audit finds it where that has passed.
+    if (reply.ready || (this.#flying.missed(reply.mine) && this.#calls.offered)) this.#ready = true;
     if (reply.lanes && !granting) this.#agenda.askLimiters();
     if (reply.away) this.#host.sweep(this.partition);
     // Parked behind our back: by another owner who has left, or by a claim of ours that ran after it was given up.

@@ -1,5 +1,6 @@
 // Looks for what should not be: batches whose counters are not what their tasks say, work that nothing leads to. Every minute it
-// goes once over all keys of the partitions that this thread owns, in slices, and sets right what it finds.
+// goes once over all keys of all partitions, in slices, and sets right what it finds; one thread of all processes does, since a scan
+// brings the keys of all.
 //
 //   scan ──▶ keys that lead to others: put back          batches that rest, with work left
 //        └─▶ batches: counted, set right ──────────────────────────────┐
@@ -15,17 +16,16 @@ import { type LimitedLog, type Log, limitedLog } from '../base/log.ts';
 import type { Service } from '../base/service.ts';
 import type { Keep } from '../store/batches.ts';
 import { forgotten, type Holding, markHeld } from '../store/held.ts';
-import { type Page, scanPartitions } from '../store/keyspace.ts';
+import { scanPartitions } from '../store/keyspace.ts';
 import { count, type Inspected, inspect, isLive, isRight, mend, type RepairMeter, repair, requeue, type Span } from '../store/reconcile.ts';
 import type { RedisClient } from '../store/script.ts';
 import { stretchesOf } from './requeue.ts';
 
 export interface ReconcilerDeps {
   client: RedisClient;
-  partitions: number;
   keep: Keep;
-  /** Whether a partition is this thread's to look after. */
-  owns(partition: number): boolean;
+  /** Whether this thread is the one. Two of them for a while do no harm. */
+  chosen(): boolean;
   /** From one pass to the next. */
   pass_ms: number;
   /** Of a connection's time what a pass may take; a tenth by default. */
@@ -89,10 +89,10 @@ export class Reconciler implements Service {
 
   async #passes(): Promise<void> {
     const { signal } = this.#stopping;
-    // Not all threads of all processes at once.
     let wait_ms = this.#deps.pass_ms * (0.5 + Math.random());
     while (await pause(wait_ms, true, { signal, ref: false }).catch(() => false)) {
       wait_ms = this.#deps.pass_ms;
+      if (!this.#deps.chosen()) continue;
       await this.pass().catch((error: unknown) => {
         if (!signal.aborted) this.#log.warn({ err: error }, 'a look through all batches was broken off and will be repeated');
       });
@@ -105,9 +105,9 @@ export class Reconciler implements Service {
     const holdings = new Map<number, { flows: Set<string>; holders: Set<string> }>();
     const resting = new Map<string, Resting>();
     const suspects = new Map<number, Inspected[]>();
-    for await (const page of scanPartitions(this.#deps.client, this.#deps.partitions)) {
+    for await (const page of scanPartitions(this.#deps.client)) {
       await breathe();
-      for (const [partition, names] of this.#owned(page)) {
+      for (const [partition, names] of page) {
         const holding = holdings.get(partition) ?? { flows: new Set(), holders: new Set() };
         holdings.set(partition, holding);
         await this.#mend(partition, leading(names, holding), breathe);
@@ -143,10 +143,6 @@ export class Reconciler implements Service {
     // Their times are of other clocks; a batch that is missed has its turn.
     if (core.slice(2, 9) >= base62(systemClock() - NEW_MS, 7)) return true;
     return core.charCodeAt(17) % TURNS === this.#turn % TURNS;
-  }
-
-  *#owned(page: Page): Iterable<[partition: number, names: readonly string[]]> {
-    for (const entry of page) if (this.#deps.owns(entry[0])) yield entry;
   }
 
   async #mend(partition: number, names: readonly string[], breathe: () => Promise<void>): Promise<void> {

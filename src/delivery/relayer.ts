@@ -10,6 +10,7 @@ import { type Backoff, backoff_ms } from '../base/backoff.ts';
 import { monotonicMs } from '../base/clock.ts';
 import { type LimitedLog, type Log, limitedLog } from '../base/log.ts';
 import type { Service } from '../base/service.ts';
+import { NotReplicated } from '../store/errors.ts';
 import {
   AWAY_AFTER_MS,
   acknowledge,
@@ -65,6 +66,8 @@ interface Trouble {
 const BACKOFF: Backoff = { min_ms: 50, max_ms: 5_000 };
 /** Something was left that nobody failed at: more than one run may carry, or a kind that this version does not know. */
 const LEFT_MS = 250;
+/** A destination whose replica was late is not waited for again for so long: what comes next would wait behind that. */
+const LATE_MS = 1_000;
 /**
  * What is carried right from the reply of the script that wrote it is acknowledged so much later, together with what follows. Until
  * then it goes along with that and is left out at the destination, by the mark.
@@ -82,6 +85,8 @@ export class Relayer implements Service {
   readonly #sources = new Map<number, Source>();
   /** Destinations that failed, for all sources alike. */
   readonly #troubles = new Map<number, Trouble>();
+  /** Until when the replicas of destinations are not waited for. */
+  readonly #late = new Map<number, number>();
   /** Of those that something was carried to. */
   readonly #clocks = new Map<number, PartitionClock>();
   #stopped = false;
@@ -163,10 +168,10 @@ export class Relayer implements Service {
     const carried = [...state.carried.values()];
     state.carried.clear();
     state.acks += 1;
-    const { client, confirm, meter } = this.#deps;
+    const { client, meter } = this.#deps;
     const acks = carried.map(async ({ slice, mark }) => {
       try {
-        await confirm?.(slice.destination);
+        await this.#confirm(slice.destination);
         const more = await acknowledge(client, source, slice, mark);
         meter.moved(slice.messages.length);
         if (more && !state.carried.has(slice.destination)) void this.relay(source);
@@ -195,17 +200,18 @@ export class Relayer implements Service {
     const except = [...this.#troubles].filter(([, { until_ms }]) => until_ms > now_ms).map(([destination]) => destination);
     let again_ms: number | null = null;
     try {
-      const { client, confirm, keep } = this.#deps;
+      const { client, keep } = this.#deps;
       const reply = await relay(client, source, {
         except,
-        ...(confirm === undefined ? {} : { confirm }),
+        confirm: (destination) => this.#confirm(destination),
         ...(keep === undefined ? {} : { keep }),
       });
       for (const destination of reply.wrote) if (destination !== source) void this.relay(destination);
       if (reply.moved > 0) this.#deps.meter.moved(reply.moved);
       for (const failure of reply.failed) this.#failed(failure);
       for (const destination of reply.reached) this.#troubles.delete(destination);
-      if (reply.failed.length > 0 || except.length > 0) again_ms = this.#troubleEndsMs();
+      const left = [...except, ...reply.failed.map(({ destination }) => destination)];
+      if (left.length > 0) again_ms = this.#troubleEndsMs(left);
       if (reply.waiting) again_ms = LEFT_MS;
       if (reply.wrote.includes(source)) again_ms = 0;
     } catch (error) {
@@ -232,6 +238,18 @@ export class Relayer implements Service {
     }
   }
 
+  async #confirm(destination: number): Promise<void> {
+    const now_ms = monotonicMs();
+    if ((this.#late.get(destination) ?? 0) > now_ms) throw new NotReplicated('its replica was late a moment ago');
+    try {
+      await this.#deps.confirm?.(destination);
+      this.#late.delete(destination);
+    } catch (error) {
+      if (error instanceof NotReplicated) this.#late.set(destination, monotonicMs() + LATE_MS);
+      throw error;
+    }
+  }
+
   #failed({ destination, error }: Failure): void {
     const failures = (this.#troubles.get(destination)?.failures ?? 0) + 1;
     const wait_ms = backoff_ms(failures, this.#deps.backoff ?? BACKOFF, Math.random);
@@ -240,10 +258,10 @@ export class Relayer implements Service {
     this.#log.warn({ err: error, destination }, 'messages to a partition wait');
   }
 
-  /** Until the first destination in trouble is tried again. */
-  #troubleEndsMs(): number {
+  /** Until the first of these destinations is tried again. Of others what waited may be carried by others, and their trouble stays in the books. */
+  #troubleEndsMs(destinations: readonly number[]): number {
     const now_ms = monotonicMs();
-    const ends = [...this.#troubles.values()].map(({ until_ms }) => Math.max(0, until_ms - now_ms));
+    const ends = destinations.map((destination) => Math.ceil(Math.max(0, (this.#troubles.get(destination)?.until_ms ?? 0) - now_ms)));
     return Math.min((this.#deps.backoff ?? BACKOFF).max_ms, ...ends);
   }
 

@@ -130,7 +130,7 @@ export class CallbackShard implements Service, PumpHost {
     if (this.#draining) return;
     this.#draining = true;
     if (this.#audit !== null) clearTimeout(this.#audit);
-    for (const pump of this.#pumps) pump.disown();
+    for (const pump of this.#pumps) pump.disown(true);
     const drained = Promise.all([...this.#pumps].map((pump) => pump.drained()));
     if (!(await endsWithin(drained, deadline_ms))) {
       this.#deps.outbound.abortAll('shutdown');

@@ -37,7 +37,7 @@ interface Head {
   authorization: string;
   content_type: string;
   content_encoding: string;
-  idempotency_key: string;
+  idempotency_key: string | null;
   traceparent: string;
   tracestate: string;
   query: string;
@@ -129,18 +129,29 @@ async function byTicket<T>(
   }
 }
 
-function readHead(req: HttpRequest, { traced }: Route): Head {
+function readHead(req: HttpRequest, { traced, method }: Route): Head {
   const traceparent = traced === true ? req.getHeader('traceparent') : '';
   return {
     authorization: req.getHeader('authorization'),
     content_type: req.getHeader('content-type'),
     content_encoding: req.getHeader('content-encoding'),
-    idempotency_key: req.getHeader('idempotency-key'),
+    idempotency_key: method === 'POST' ? headerOf(req, 'idempotency-key') : null,
     traceparent,
     // Says nothing without the other.
     tracestate: traceparent === '' ? '' : req.getHeader('tracestate'),
     query: req.getQuery() ?? '',
   };
+}
+
+/** null where there is none: an empty one is one. */
+function headerOf(req: HttpRequest, name: string): string | null {
+  const value = req.getHeader(name);
+  if (value !== '') return value;
+  let given: string | null = null;
+  req.forEach((one) => {
+    if (one === name) given = '';
+  });
+  return given;
 }
 
 /** null where there is no body, or where the headers tell that it will not be needed: then it is swallowed unseen. */
@@ -176,7 +187,9 @@ function admitKnown(
   if (!allows(principal.scope, route.scope)) throw new ApiError('forbidden', { scope: principal.scope, required: route.scope });
   if (route.resource !== null) {
     const { name, error, isId } = PARAMETER[route.resource];
-    if (!isId(params[name] ?? '')) throw new ApiError(error, { [name]: params[name] });
+    // No ticket is one for what cannot be.
+    if (!isId(params[name] ?? ''))
+      throw ticket !== null ? host.auth.refused(() => x.address()) : new ApiError(error, { [name]: params[name] });
   }
   const call: Call = {
     account: principal.account,
@@ -287,7 +300,7 @@ function readInput(call: Call, route: Route, head: Head, body: Buffer | null): v
     if (parsed.ok) call.query = { ...parsed.value };
     else faults.push(...parsed.faults);
   }
-  if (route.method === 'POST' && head.idempotency_key !== '') {
+  if (head.idempotency_key !== null) {
     if (IDEMPOTENCY_KEY.test(head.idempotency_key)) call.idempotency_key = head.idempotency_key;
     else faults.push({ path: 'Idempotency-Key', message: 'must be 1 to 255 visible ASCII characters' });
   }

@@ -46,6 +46,8 @@ export interface Carrier {
   readonly client: Client;
   /** Reads at once what has come and waits to be read; null where nothing does. */
   readonly readNow: (() => void) | null;
+  /** See interim.ts. */
+  awaits_head: boolean;
 }
 
 export class Attempt implements RunningCall, Timed, AnswerHead, Dispatcher.DispatchHandler {
@@ -110,6 +112,7 @@ export class Attempt implements RunningCall, Timed, AnswerHead, Dispatcher.Dispa
   /** Hands the request to the connection. */
   send(slot: Carrier): void {
     this.slot = slot;
+    slot.awaits_head = true;
     const held = this.#held;
     this.#held = true;
     this.#machine.writer.dispatch(slot.client, this.call, this);
@@ -151,6 +154,7 @@ export class Attempt implements RunningCall, Timed, AnswerHead, Dispatcher.Dispa
       return true;
     }
     this.#status = status;
+    if (this.slot !== null) this.slot.awaits_head = false;
     readHead(headers, this);
     // Of a body too large to read to its end only the excerpt is of use.
     if (this.content_length > ANSWER_BYTES_MAX) this.#body_bytes_max = EXCERPT_BYTES_MAX;

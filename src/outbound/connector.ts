@@ -8,6 +8,7 @@ import { rootCertificates } from 'node:tls';
 import { buildConnector } from 'undici';
 import { addressVerdict, type EgressPolicy, parseAddress } from './addresses.ts';
 import { ConnectError, EBLOCKED, EDNS } from './failures.ts';
+import { type Awaiting, withoutContinue } from './interim.ts';
 import type { Reader, Reading } from './reading.ts';
 import type { Resolver } from './resolver.ts';
 
@@ -19,7 +20,7 @@ const TLS_SESSIONS_MAX = 1_000;
 const JOINED_BYTES_MAX = 16 * 1024;
 
 /** A connection as the connector sees it. */
-export interface Opening extends Reader {
+export interface Opening extends Reader, Awaiting {
   /** Its socket while it is being opened; null once it is open or has failed. */
   opening: Socket | null;
   /** Reads at once what has come and waits to be read. */
@@ -66,6 +67,7 @@ export function guardedConnectors(
           reading.of(open, slot);
           slot.readNow = () => reading.readNow(open);
         }
+        withoutContinue(open, slot);
         return callback(null, open);
       }
       open.destroy();

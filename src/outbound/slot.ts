@@ -25,6 +25,7 @@ export class Slot implements Carrier, Opening {
   opening: Socket | null = null;
   readNow: (() => void) | null = null;
   broken = false;
+  awaits_head = false;
   /** It was never open yet. */
   fresh = true;
   /** Nobody uses it. */

@@ -73,11 +73,12 @@ export async function decideDue(deps: DecideDeps, partition: number): Promise<Lo
   const { client, settings, meter, log } = deps;
   const { now_ms, next_ms, first_ms, rows } = await readDue(client, partition, LOOK_MAX);
   if (rows.length > 0) meter.lag(now_ms - first_ms);
-  const missing = await missingOf(deps, rows);
+  const { missing, unread, failure: unreadable } = await missingOf(deps, rows);
   const work: { schedule: DueSchedule; decision: Decision }[] = [];
   let more = rows.length === LOOK_MAX;
   let weight = 0;
   for (const schedule of rows) {
+    if (unread.has(schedule)) continue;
     const each = 1 + schedule.plan.bases.length * SEGMENT_WEIGHT;
     const most = Math.min(TICKS_MAX, Math.max(weight === 0 ? 1 : 0, Math.floor((ROUND_TRIP_MAX - weight) / each)));
     if (most === 0) {
@@ -89,11 +90,12 @@ export async function decideDue(deps: DecideDeps, partition: number): Promise<Lo
     else for (const decision of decisions) work.push({ schedule, decision });
     weight += each * (decisions?.length ?? 0);
   }
+  if (work.length === 0 && unreadable !== null) throw unreadable;
   if (work.length === 0) return { now_ms, next_ms, more: false, decided: 0 };
   const outcomes = await fire(client, partition, now_ms, settings.grace_ms, work);
   let decided = 0;
   let first_due_ms = next_ms;
-  let failure: Error | null = null;
+  let failure: Error | null = unreadable;
   for (const [i, outcome] of outcomes.entries()) {
     const { decision } = work[i] as (typeof work)[number];
     if (outcome instanceof Error) {
@@ -115,19 +117,26 @@ export async function decideDue(deps: DecideDeps, partition: number): Promise<Lo
   return { now_ms, next_ms: first_due_ms, more: more || failure !== null, decided };
 }
 
-/** The schedules whose template has a limiter that is not there any more. */
+/** The schedules whose template has a limiter that is not there any more, and those of which that cannot be read now: they wait, not the others. */
 async function missingOf(
   { missingLimiters }: Pick<TickerDeps, 'missingLimiters'>,
   rows: readonly DueSchedule[],
-): Promise<Set<DueSchedule>> {
-  const found = new Set<DueSchedule>();
+): Promise<{ missing: Set<DueSchedule>; unread: Set<DueSchedule>; failure: Error | null }> {
+  const missing = new Set<DueSchedule>();
+  const unread = new Set<DueSchedule>();
+  let failure: Error | null = null;
   const limited = rows.filter(({ plan }) => plan.lanes.length > 0);
   await Promise.all(
     limited.map(async (row) => {
-      if ((await missingLimiters(row.account_id, row.plan.lanes)).length > 0) found.add(row);
+      try {
+        if ((await missingLimiters(row.account_id, row.plan.lanes)).length > 0) missing.add(row);
+      } catch (error) {
+        unread.add(row);
+        failure ??= error as Error;
+      }
     }),
   );
-  return found;
+  return { missing, unread, failure };
 }
 
 /** One partition's loop. */
@@ -243,8 +252,9 @@ export class Ticker implements Service {
       if (this.#partitions.has(partition)) continue;
       const ticker = new PartitionTicker(partition, this.#decide);
       this.#partitions.set(partition, ticker);
-      this.#deps.hints.subscribe(keys.cronBell(partition), (message) => ticker.bell(message));
       ticker.look();
+      // And once more for the bells that rang before they were heard.
+      void this.#deps.hints.subscribe(keys.cronBell(partition), (message) => ticker.bell(message)).then(() => ticker.look());
     }
   }
 

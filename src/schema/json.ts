@@ -80,8 +80,8 @@ const STOPS = ENDS | ESCAPES | FORBIDDEN;
 const ESCAPE = new Set([...'"\\/bfnrtu'].map((char) => char.charCodeAt(0)));
 const HEX = Uint8Array.from({ length: 256 }, (_, byte) => (/[0-9a-fA-F]/.test(String.fromCharCode(byte)) ? 1 : 0));
 
-/** Keys that reach into an object's prototype when somebody copies what was read. */
-const REFUSED_KEYS = new Set(['__proto__', 'constructor', 'prototype']);
+/** The key that reaches into an object's prototype when somebody copies what was read. Any other name is one like others. */
+const REFUSED_KEY = '__proto__';
 const NO_KEYS: ReadonlySet<string> = new Set();
 const LONE_SURROGATE = /\p{Surrogate}/u;
 const hasOwn = Object.prototype.hasOwnProperty;
@@ -153,10 +153,9 @@ class Reader {
       if (this.peek() !== QUOTE) throw this.unexpected();
       const key = this.string();
       // A name of Object.prototype looks set before it is; only the slow second test tells.
-      if (out[key] !== undefined && (REFUSED_KEYS.has(key) || hasOwn.call(out, key))) {
-        throw this.refusal(`The key ${JSON.stringify(key.slice(0, 64))} is ${REFUSED_KEYS.has(key) ? 'not allowed' : 'repeated'}`);
+      if (out[key] !== undefined && (key === REFUSED_KEY || hasOwn.call(out, key))) {
+        throw this.refusal(`The key ${JSON.stringify(key.slice(0, 64))} is ${key === REFUSED_KEY ? 'not allowed' : 'repeated'}`);
       }
-      if (key === 'prototype') throw this.refusal('The key "prototype" is not allowed');
       if (this.peek() !== COLON) throw this.unexpected();
       this.at++;
       out[key] = !open && this.raw_keys.has(key) ? this.raw(depth) : this.value(depth, this.open_keys.has(key));

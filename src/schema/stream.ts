@@ -29,7 +29,7 @@ export const STREAM_SCHEMAS = {
     ['type', 'batch_id', 'status', 'stats', 'completion_rate', 'timestamp', 'seq'],
   ),
   StreamTask: closed(
-    'With tasks=true: a task that ended by itself. Those that end with their batch, cancelled or expired, are in its progress alone.',
+    'With tasks=true: a task that ended, by itself or with its batch. Where more than 100,000 wait to be told, a snapshot with gap true is in their place.',
     { type: { type: 'string', enum: ['task'] }, task: ref('StreamTaskEnd'), seq: SEQ },
     ['type', 'task', 'seq'],
   ),

@@ -745,7 +745,7 @@ export interface StreamProgress {
   seq: number;
 }
 
-/** With tasks=true: a task that ended by itself. Those that end with their batch, cancelled or expired, are in its progress alone. */
+/** With tasks=true: a task that ended, by itself or with its batch. Where more than 100,000 wait to be told, a snapshot with gap true is in their place. */
 export interface StreamTask {
   type: 'task';
   task: StreamTaskEnd;

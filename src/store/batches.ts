@@ -275,11 +275,19 @@ export async function releaseBatch(client: RedisClient, account_id: string, core
   );
 }
 
+/** More are more arguments than a call can have, and hold Redis up for long. */
+const TASK_KEYS_A_CALL = 10_000;
+
 /** Which of these task idempotency keys (hashed) the batch has. */
 export async function knownTaskKeys(client: RedisClient, core: string, hashes: readonly string[]): Promise<Set<string>> {
-  if (hashes.length === 0) return new Set();
-  const known = await client.smismember(keys.taskKeys(partitionOf(core), core), ...hashes);
-  return new Set(hashes.filter((_, i) => known[i] === 1));
+  const key = keys.taskKeys(partitionOf(core), core);
+  const found = new Set<string>();
+  for (let at = 0; at < hashes.length; at += TASK_KEYS_A_CALL) {
+    const some = hashes.slice(at, at + TASK_KEYS_A_CALL);
+    const known = await client.smismember(key, ...some);
+    for (const [i, hash] of some.entries()) if (known[i] === 1) found.add(hash);
+  }
+  return found;
 }
 
 export interface NewSingles {

@@ -265,6 +265,26 @@ export async function* readEnded(client: RedisClient, batch: BatchRow, from: num
   }
 }
 
+/**
+ * Of a batch that was cancelled or has expired, the tasks that ended with it, neighbours together; null where they are more than `max`.
+ */
+export async function readStopped(client: RedisClient, batch: BatchRow, max: number): Promise<{ from: number; tasks: number }[] | null> {
+  const key = keys.states(partitionOf(batch.core), batch.core);
+  const runs: { from: number; tasks: number }[] = [];
+  let left = max;
+  for (let at = 0; at < batch.total; at += ENDED_STATES) {
+    const bytes = await client.getrangeBuffer(key, at, at + ENDED_STATES - 1);
+    for (const { index, 0: waiting } of waitingIn(bytes.toString('latin1'), batch, at).matchAll(/[qr]+/g)) {
+      left -= waiting.length;
+      if (left < 0) return null;
+      const before = runs.at(-1);
+      if (before !== undefined && before.from + before.tasks === at + index) before.tasks += waiting.length;
+      else runs.push({ from: at + index, tasks: waiting.length });
+    }
+  }
+  return runs;
+}
+
 /** State bytes that are read at once, and tasks: with the longest excerpts about 1 MB. */
 const ENDED_STATES = 16_384;
 const ENDED_TASKS = 500;

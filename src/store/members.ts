@@ -12,17 +12,18 @@ export interface Member {
   threads: number;
 }
 
-/** Says that process `id` is alive with so many threads of each group (0: it leaves that one; an `id` of '' only looks), and returns all that are. */
+/** Says that process `id` is alive with so many threads of each group (0: it leaves that one; an `id` of '' only looks), and returns all that are. It counts as heard until so long ahead. */
 export async function beat(
   client: RedisClient,
   id: string,
   threads: Readonly<Record<Group, number>>,
   silence_ms: number,
+  ahead_ms = 0,
 ): Promise<Record<Group, Member[]>> {
   const flat = await memberBeat.call(
     client,
     { members: keys.members('callbacks'), crons: keys.members('cron') },
-    { id, ...threads, silence_ms },
+    { id, ...threads, silence_ms, ahead_ms },
   );
   const members: Record<Group, Member[]> = { callbacks: [], cron: [] };
   for (let i = 0; i < flat.length; i += 3) {

@@ -13,6 +13,7 @@ import { Cluster } from 'ioredis';
 import { monotonicMs } from '../base/clock.ts';
 import { groupBy } from '../base/group-by.ts';
 import type { Keep } from './batches.ts';
+import { NotReplicated } from './errors.ts';
 import { keys } from './keys.ts';
 import type { RedisClient } from './script.ts';
 import { outboxAck, outboxAsk, outboxAway, outboxOverdue, outboxReceive, outboxSlice } from './scripts.gen.ts';
@@ -40,6 +41,8 @@ export interface Slice {
   /** The source's clock then, at least; and by how much it may have been later. */
   source_ms: number;
   unsure_ms: number;
+  /** More waits behind these. */
+  cut?: boolean;
 }
 
 export interface Received {
@@ -94,7 +97,10 @@ export interface RelayOptions {
   patience_ms?: number;
   /** Destinations to leave out. */
   except?: Iterable<number>;
-  /** Called between receiving and acknowledging; where it rejects, the messages stay with the source and come again. */
+  /**
+   * Called between receiving and acknowledging; where it rejects, the messages stay with the source and come again. With
+   * NotReplicated they have arrived: that is no failure of the destination, and where more waits than a call reads they are acknowledged all the same.
+   */
   confirm?: (destination: number) => Promise<unknown>;
 }
 
@@ -189,7 +195,7 @@ export async function readSlices(
   );
   const read_ms = monotonicMs();
   const told = { read_ms, source_ms, unsure_ms: read_ms - asked_ms + 1 };
-  return { slices: slices.map(([destination, messages]) => ({ destination, messages, ...told })), more: more === 1 };
+  return { slices: slices.map(([destination, messages, cut]) => ({ destination, messages, cut: cut === 1, ...told })), more: more === 1 };
 }
 
 /** What is passed where it is not known how far the destination's clock is ahead of the source's. */
@@ -258,7 +264,13 @@ export async function book(client: RedisClient, source: number, answers: readonl
 async function moveSlice(client: RedisClient, source: number, slice: Slice, { confirm, keep }: RelayOptions): Promise<Received> {
   const received = await receive(client, source, slice, keep);
   const { mark, done } = received;
-  await confirm?.(slice.destination);
+  try {
+    await confirm?.(slice.destination);
+  } catch (error) {
+    if (!(error instanceof NotReplicated)) throw error;
+    // A slice begins with what is oldest: where that does not go away, nothing behind it ever arrives.
+    if (slice.cut !== true) return { ...received, done: 0 };
+  }
   if (done > 0) await acknowledge(client, source, { ...slice, messages: slice.messages.slice(0, done) }, mark);
   return received;
 }

@@ -173,10 +173,12 @@ local function delays_first()
   end
   return first and first - DUE_AHEAD_MS
 end
-local function ring_bell(sooner_ms, granted)
+local LOOK_MS = 10000
+local function ring_bell(sooner_ms, granted, now_ms)
   local ready = granted or #plans_made > 0
   if ready then call('SPUBLISH', root .. 'bell', '0') end
-  if #delays == 0 and (ready or not sooner_ms) then return end
+  local far = ready and not (now_ms and sooner_ms and sooner_ms < now_ms + LOOK_MS)
+  if #delays == 0 and (far or not sooner_ms) then return end
   local at = math.min(delays_first() or math.huge, sooner_ms or math.huge)
   if not delayed_before or delayed_before > at then call('SPUBLISH', root .. 'bell', string.format('%.0f', at)) end
 end
@@ -698,7 +700,7 @@ outbox_write()
 ring_bell()
 idem_write(answer('added', first, now_ms))
 return answer('added', first, now_ms)`,
-  map: [[1,"lua/batch/add.lua",1],[2,"lua/batch/add.lua",7],[3,"lua/batch/add.lua",17],[4,"lua/batch/add.lua",16],[5,"lua/batch/add.lua",15],[6,"lua/batch/add.lua",14],[7,"lua/batch/add.lua",13],[8,"lua/batch/add.lua",12],[9,"lua/batch/add.lua",11],[10,"lua/batch/add.lua",10],[11,"lua/batch/add.lua",9],[12,"lua/batch/add.lua",8],[13,"lua/batch/add.lua",18],[14,"lua/lib/root.lua",2],[16,"lua/lib/root.lua",8],[17,"lua/lib/batch.lua",13],[18,"lua/lib/batch.lua",15],[39,"lua/lib/batch.lua",38],[44,"lua/lib/batch.lua",44],[45,"lua/lib/batch.lua",50],[46,"lua/lib/batch.lua",52],[47,"lua/lib/batch.lua",63],[59,"lua/lib/batch.lua",76],[60,"lua/lib/batch.lua",78],[64,"lua/lib/batch.lua",110],[67,"lua/lib/batch.lua",130],[75,"lua/lib/batch.lua",139],[94,"lua/lib/ring.lua",4],[95,"lua/lib/ring.lua",28],[102,"lua/lib/ring.lua",37],[106,"lua/lib/ready.lua",9],[107,"lua/lib/ready.lua",11],[108,"lua/lib/ready.lua",14],[122,"lua/lib/ready.lua",29],[127,"lua/lib/ready.lua",35],[139,"lua/lib/ready.lua",48],[142,"lua/lib/delayed.lua",4],[144,"lua/lib/delayed.lua",7],[145,"lua/lib/delayed.lua",9],[149,"lua/lib/delayed.lua",15],[152,"lua/lib/delayed.lua",19],[160,"lua/lib/delayed.lua",29],[167,"lua/lib/delayed.lua",40],[174,"lua/lib/outbox.lua",15],[178,"lua/lib/outbox.lua",20],[179,"lua/lib/outbox.lua",22],[180,"lua/lib/outbox.lua",24],[181,"lua/lib/outbox.lua",27],[182,"lua/lib/outbox.lua",29],[186,"lua/lib/outbox.lua",35],[198,"lua/lib/outbox.lua",49],[202,"lua/lib/outbox.lua",54],[212,"lua/lib/outbox.lua",66],[216,"lua/lib/outbox.lua",88],[245,"lua/lib/limited.lua",18],[252,"lua/lib/limited.lua",33],[263,"lua/lib/limited.lua",46],[267,"lua/lib/limited.lua",52],[275,"lua/lib/limited.lua",111],[287,"lua/lib/limited.lua",124],[290,"lua/lib/operation.lua",4],[291,"lua/lib/operation.lua",6],[294,"lua/lib/operation.lua",11],[300,"lua/lib/operation.lua",18],[305,"lua/lib/append.lua",6],[307,"lua/lib/append.lua",9],[313,"lua/lib/append.lua",17],[342,"lua/lib/append.lua",81],[343,"lua/lib/append.lua",83],[353,"lua/lib/append.lua",96],[363,"lua/lib/append.lua",108],[372,"lua/lib/notify.lua",19],[373,"lua/lib/notify.lua",22],[382,"lua/lib/notify.lua",34],[383,"lua/lib/notify.lua",36],[388,"lua/lib/notify.lua",43],[404,"lua/lib/notify.lua",60],[416,"lua/lib/notify.lua",74],[426,"lua/lib/notify.lua",85],[444,"lua/lib/notify.lua",105],[451,"lua/lib/notify.lua",115],[463,"lua/lib/notify.lua",130],[479,"lua/lib/notify.lua",148],[491,"lua/lib/notify.lua",161],[494,"lua/lib/notify.lua",166],[505,"lua/lib/notify.lua",179],[518,"lua/lib/notify.lua",193],[523,"lua/lib/notify.lua",199],[526,"lua/lib/notify.lua",204],[531,"lua/lib/notify.lua",211],[561,"lua/lib/notify.lua",243],[583,"lua/lib/notify.lua",267],[584,"lua/lib/notify.lua",269],[590,"lua/lib/notify.lua",276],[605,"lua/lib/notify.lua",292],[607,"lua/lib/notify.lua",296],[613,"lua/lib/notify.lua",303],[616,"lua/lib/idem.lua",6],[617,"lua/lib/idem.lua",9],[622,"lua/lib/idem.lua",15],[628,"lua/batch/add.lua",25],[630,"lua/batch/add.lua",28],[633,"lua/batch/add.lua",32],[637,"lua/batch/add.lua",37],[660,"lua/batch/add.lua",61],[670,"lua/batch/add.lua",72],[673,"lua/batch/add.lua",76]],
+  map: [[1,"lua/batch/add.lua",1],[2,"lua/batch/add.lua",7],[3,"lua/batch/add.lua",17],[4,"lua/batch/add.lua",16],[5,"lua/batch/add.lua",15],[6,"lua/batch/add.lua",14],[7,"lua/batch/add.lua",13],[8,"lua/batch/add.lua",12],[9,"lua/batch/add.lua",11],[10,"lua/batch/add.lua",10],[11,"lua/batch/add.lua",9],[12,"lua/batch/add.lua",8],[13,"lua/batch/add.lua",18],[14,"lua/lib/root.lua",2],[16,"lua/lib/root.lua",8],[17,"lua/lib/batch.lua",13],[18,"lua/lib/batch.lua",15],[39,"lua/lib/batch.lua",38],[44,"lua/lib/batch.lua",44],[45,"lua/lib/batch.lua",50],[46,"lua/lib/batch.lua",52],[47,"lua/lib/batch.lua",63],[59,"lua/lib/batch.lua",76],[60,"lua/lib/batch.lua",78],[64,"lua/lib/batch.lua",110],[67,"lua/lib/batch.lua",130],[75,"lua/lib/batch.lua",139],[94,"lua/lib/ring.lua",4],[95,"lua/lib/ring.lua",28],[102,"lua/lib/ring.lua",37],[106,"lua/lib/ready.lua",9],[107,"lua/lib/ready.lua",11],[108,"lua/lib/ready.lua",14],[122,"lua/lib/ready.lua",29],[127,"lua/lib/ready.lua",35],[139,"lua/lib/ready.lua",48],[142,"lua/lib/delayed.lua",4],[144,"lua/lib/delayed.lua",7],[145,"lua/lib/delayed.lua",9],[149,"lua/lib/delayed.lua",15],[152,"lua/lib/delayed.lua",19],[160,"lua/lib/delayed.lua",29],[167,"lua/lib/delayed.lua",41],[176,"lua/lib/outbox.lua",15],[180,"lua/lib/outbox.lua",20],[181,"lua/lib/outbox.lua",22],[182,"lua/lib/outbox.lua",24],[183,"lua/lib/outbox.lua",27],[184,"lua/lib/outbox.lua",29],[188,"lua/lib/outbox.lua",35],[200,"lua/lib/outbox.lua",49],[204,"lua/lib/outbox.lua",54],[214,"lua/lib/outbox.lua",66],[218,"lua/lib/outbox.lua",88],[247,"lua/lib/limited.lua",18],[254,"lua/lib/limited.lua",33],[265,"lua/lib/limited.lua",46],[269,"lua/lib/limited.lua",52],[277,"lua/lib/limited.lua",111],[289,"lua/lib/limited.lua",124],[292,"lua/lib/operation.lua",4],[293,"lua/lib/operation.lua",6],[296,"lua/lib/operation.lua",11],[302,"lua/lib/operation.lua",18],[307,"lua/lib/append.lua",6],[309,"lua/lib/append.lua",9],[315,"lua/lib/append.lua",17],[344,"lua/lib/append.lua",81],[345,"lua/lib/append.lua",83],[355,"lua/lib/append.lua",96],[365,"lua/lib/append.lua",108],[374,"lua/lib/notify.lua",19],[375,"lua/lib/notify.lua",22],[384,"lua/lib/notify.lua",34],[385,"lua/lib/notify.lua",36],[390,"lua/lib/notify.lua",43],[406,"lua/lib/notify.lua",60],[418,"lua/lib/notify.lua",74],[428,"lua/lib/notify.lua",85],[446,"lua/lib/notify.lua",105],[453,"lua/lib/notify.lua",115],[465,"lua/lib/notify.lua",130],[481,"lua/lib/notify.lua",148],[493,"lua/lib/notify.lua",161],[496,"lua/lib/notify.lua",166],[507,"lua/lib/notify.lua",179],[520,"lua/lib/notify.lua",193],[525,"lua/lib/notify.lua",199],[528,"lua/lib/notify.lua",204],[533,"lua/lib/notify.lua",211],[563,"lua/lib/notify.lua",243],[585,"lua/lib/notify.lua",267],[586,"lua/lib/notify.lua",269],[592,"lua/lib/notify.lua",276],[607,"lua/lib/notify.lua",292],[609,"lua/lib/notify.lua",296],[615,"lua/lib/notify.lua",303],[618,"lua/lib/idem.lua",6],[619,"lua/lib/idem.lua",9],[624,"lua/lib/idem.lua",15],[630,"lua/batch/add.lua",25],[632,"lua/batch/add.lua",28],[635,"lua/batch/add.lua",32],[639,"lua/batch/add.lua",37],[662,"lua/batch/add.lua",61],[672,"lua/batch/add.lua",72],[675,"lua/batch/add.lua",76]],
 });
 
 /** Cancels a batch: every task not running becomes cancelled at once, whatever their number; running ones finish and count. See lua/batch/cancel.lua. */
@@ -871,10 +873,12 @@ local function delays_first()
   end
   return first and first - DUE_AHEAD_MS
 end
-local function ring_bell(sooner_ms, granted)
+local LOOK_MS = 10000
+local function ring_bell(sooner_ms, granted, now_ms)
   local ready = granted or #plans_made > 0
   if ready then call('SPUBLISH', root .. 'bell', '0') end
-  if #delays == 0 and (ready or not sooner_ms) then return end
+  local far = ready and not (now_ms and sooner_ms and sooner_ms < now_ms + LOOK_MS)
+  if #delays == 0 and (far or not sooner_ms) then return end
   local at = math.min(delays_first() or math.huge, sooner_ms or math.huge)
   if not delayed_before or delayed_before > at then call('SPUBLISH', root .. 'bell', string.format('%.0f', at)) end
 end
@@ -1210,7 +1214,7 @@ else
   updated_ms = tonumber(call('HGET', b.key, 'u'))
 end
 return { outcome, b.s, b.n, b.c, b.f, b.x, updated_ms }`,
-  map: [[1,"lua/batch/cancel.lua",1],[2,"lua/batch/cancel.lua",7],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/batch.lua",13],[11,"lua/lib/batch.lua",15],[32,"lua/lib/batch.lua",38],[37,"lua/lib/batch.lua",44],[38,"lua/lib/batch.lua",46],[39,"lua/lib/batch.lua",84],[55,"lua/lib/batch.lua",102],[62,"lua/lib/batch.lua",110],[65,"lua/lib/batch.lua",130],[73,"lua/lib/batch.lua",139],[92,"lua/lib/ring.lua",4],[93,"lua/lib/ring.lua",28],[100,"lua/lib/ring.lua",37],[104,"lua/lib/ready.lua",9],[105,"lua/lib/ready.lua",11],[106,"lua/lib/ready.lua",14],[120,"lua/lib/ready.lua",29],[125,"lua/lib/ready.lua",35],[137,"lua/lib/ready.lua",48],[140,"lua/lib/delayed.lua",4],[142,"lua/lib/delayed.lua",7],[143,"lua/lib/delayed.lua",9],[147,"lua/lib/delayed.lua",15],[150,"lua/lib/delayed.lua",19],[158,"lua/lib/delayed.lua",29],[165,"lua/lib/delayed.lua",40],[172,"lua/lib/outbox.lua",15],[176,"lua/lib/outbox.lua",20],[177,"lua/lib/outbox.lua",22],[178,"lua/lib/outbox.lua",24],[179,"lua/lib/outbox.lua",27],[180,"lua/lib/outbox.lua",29],[184,"lua/lib/outbox.lua",35],[196,"lua/lib/outbox.lua",88],[225,"lua/lib/outbox.lua",131],[228,"lua/lib/limited.lua",12],[229,"lua/lib/limited.lua",96],[241,"lua/lib/notify.lua",19],[242,"lua/lib/notify.lua",22],[251,"lua/lib/notify.lua",34],[252,"lua/lib/notify.lua",36],[257,"lua/lib/notify.lua",43],[273,"lua/lib/notify.lua",60],[285,"lua/lib/notify.lua",74],[295,"lua/lib/notify.lua",85],[313,"lua/lib/notify.lua",105],[320,"lua/lib/notify.lua",115],[332,"lua/lib/notify.lua",130],[348,"lua/lib/notify.lua",148],[360,"lua/lib/notify.lua",161],[363,"lua/lib/notify.lua",166],[374,"lua/lib/notify.lua",179],[387,"lua/lib/notify.lua",193],[392,"lua/lib/notify.lua",199],[395,"lua/lib/notify.lua",204],[400,"lua/lib/notify.lua",211],[430,"lua/lib/notify.lua",243],[452,"lua/lib/notify.lua",267],[453,"lua/lib/notify.lua",269],[459,"lua/lib/notify.lua",276],[474,"lua/lib/notify.lua",292],[476,"lua/lib/notify.lua",296],[482,"lua/lib/notify.lua",303],[485,"lua/batch/cancel.lua",17]],
+  map: [[1,"lua/batch/cancel.lua",1],[2,"lua/batch/cancel.lua",7],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/batch.lua",13],[11,"lua/lib/batch.lua",15],[32,"lua/lib/batch.lua",38],[37,"lua/lib/batch.lua",44],[38,"lua/lib/batch.lua",46],[39,"lua/lib/batch.lua",84],[55,"lua/lib/batch.lua",102],[62,"lua/lib/batch.lua",110],[65,"lua/lib/batch.lua",130],[73,"lua/lib/batch.lua",139],[92,"lua/lib/ring.lua",4],[93,"lua/lib/ring.lua",28],[100,"lua/lib/ring.lua",37],[104,"lua/lib/ready.lua",9],[105,"lua/lib/ready.lua",11],[106,"lua/lib/ready.lua",14],[120,"lua/lib/ready.lua",29],[125,"lua/lib/ready.lua",35],[137,"lua/lib/ready.lua",48],[140,"lua/lib/delayed.lua",4],[142,"lua/lib/delayed.lua",7],[143,"lua/lib/delayed.lua",9],[147,"lua/lib/delayed.lua",15],[150,"lua/lib/delayed.lua",19],[158,"lua/lib/delayed.lua",29],[165,"lua/lib/delayed.lua",41],[174,"lua/lib/outbox.lua",15],[178,"lua/lib/outbox.lua",20],[179,"lua/lib/outbox.lua",22],[180,"lua/lib/outbox.lua",24],[181,"lua/lib/outbox.lua",27],[182,"lua/lib/outbox.lua",29],[186,"lua/lib/outbox.lua",35],[198,"lua/lib/outbox.lua",88],[227,"lua/lib/outbox.lua",131],[230,"lua/lib/limited.lua",12],[231,"lua/lib/limited.lua",96],[243,"lua/lib/notify.lua",19],[244,"lua/lib/notify.lua",22],[253,"lua/lib/notify.lua",34],[254,"lua/lib/notify.lua",36],[259,"lua/lib/notify.lua",43],[275,"lua/lib/notify.lua",60],[287,"lua/lib/notify.lua",74],[297,"lua/lib/notify.lua",85],[315,"lua/lib/notify.lua",105],[322,"lua/lib/notify.lua",115],[334,"lua/lib/notify.lua",130],[350,"lua/lib/notify.lua",148],[362,"lua/lib/notify.lua",161],[365,"lua/lib/notify.lua",166],[376,"lua/lib/notify.lua",179],[389,"lua/lib/notify.lua",193],[394,"lua/lib/notify.lua",199],[397,"lua/lib/notify.lua",204],[402,"lua/lib/notify.lua",211],[432,"lua/lib/notify.lua",243],[454,"lua/lib/notify.lua",267],[455,"lua/lib/notify.lua",269],[461,"lua/lib/notify.lua",276],[476,"lua/lib/notify.lua",292],[478,"lua/lib/notify.lua",296],[484,"lua/lib/notify.lua",303],[487,"lua/batch/cancel.lua",17]],
 });
 
 /** Makes a batch real: its segments were written before, under names that expire; here they get their own, and its work See lua/batch/create.lua. */
@@ -1332,10 +1336,12 @@ local function delays_first()
   end
   return first and first - DUE_AHEAD_MS
 end
-local function ring_bell(sooner_ms, granted)
+local LOOK_MS = 10000
+local function ring_bell(sooner_ms, granted, now_ms)
   local ready = granted or #plans_made > 0
   if ready then call('SPUBLISH', root .. 'bell', '0') end
-  if #delays == 0 and (ready or not sooner_ms) then return end
+  local far = ready and not (now_ms and sooner_ms and sooner_ms < now_ms + LOOK_MS)
+  if #delays == 0 and (far or not sooner_ms) then return end
   local at = math.min(delays_first() or math.huge, sooner_ms or math.huge)
   if not delayed_before or delayed_before > at then call('SPUBLISH', root .. 'bell', string.format('%.0f', at)) end
 end
@@ -1516,10 +1522,10 @@ call('ZADD', root .. 'deadlines', expires_ms, core)
 queue_write()
 lanes_write(b, lanes)
 outbox_write()
-ring_bell(expires_ms)
+ring_bell(expires_ms, false, now_ms)
 idem_write({ 1, now_ms })
 return { 1, now_ms }`,
-  map: [[1,"lua/batch/create.lua",1],[2,"lua/batch/create.lua",7],[3,"lua/batch/create.lua",22],[4,"lua/batch/create.lua",21],[5,"lua/batch/create.lua",20],[6,"lua/batch/create.lua",19],[7,"lua/batch/create.lua",18],[8,"lua/batch/create.lua",17],[9,"lua/batch/create.lua",16],[10,"lua/batch/create.lua",15],[11,"lua/batch/create.lua",14],[12,"lua/batch/create.lua",13],[13,"lua/batch/create.lua",12],[14,"lua/batch/create.lua",11],[15,"lua/batch/create.lua",10],[16,"lua/batch/create.lua",9],[17,"lua/batch/create.lua",8],[18,"lua/batch/create.lua",23],[19,"lua/lib/root.lua",2],[21,"lua/lib/root.lua",8],[22,"lua/lib/batch.lua",50],[23,"lua/lib/batch.lua",52],[24,"lua/lib/batch.lua",63],[36,"lua/lib/batch.lua",115],[41,"lua/lib/ring.lua",4],[42,"lua/lib/ring.lua",28],[49,"lua/lib/ring.lua",37],[53,"lua/lib/ready.lua",9],[54,"lua/lib/ready.lua",11],[55,"lua/lib/ready.lua",14],[69,"lua/lib/ready.lua",29],[74,"lua/lib/ready.lua",35],[86,"lua/lib/ready.lua",48],[89,"lua/lib/delayed.lua",4],[91,"lua/lib/delayed.lua",7],[92,"lua/lib/delayed.lua",9],[96,"lua/lib/delayed.lua",15],[99,"lua/lib/delayed.lua",19],[107,"lua/lib/delayed.lua",29],[114,"lua/lib/delayed.lua",40],[121,"lua/lib/outbox.lua",15],[125,"lua/lib/outbox.lua",20],[126,"lua/lib/outbox.lua",22],[127,"lua/lib/outbox.lua",24],[128,"lua/lib/outbox.lua",27],[129,"lua/lib/outbox.lua",29],[133,"lua/lib/outbox.lua",35],[145,"lua/lib/outbox.lua",49],[149,"lua/lib/outbox.lua",54],[159,"lua/lib/outbox.lua",66],[163,"lua/lib/outbox.lua",88],[192,"lua/lib/limited.lua",18],[199,"lua/lib/limited.lua",33],[210,"lua/lib/limited.lua",46],[214,"lua/lib/limited.lua",52],[222,"lua/lib/limited.lua",111],[234,"lua/lib/limited.lua",124],[237,"lua/lib/idem.lua",6],[238,"lua/lib/idem.lua",9],[243,"lua/lib/idem.lua",15],[249,"lua/batch/create.lua",30],[253,"lua/batch/create.lua",35],[264,"lua/batch/create.lua",47],[272,"lua/batch/create.lua",56],[275,"lua/batch/create.lua",60],[277,"lua/batch/create.lua",63]],
+  map: [[1,"lua/batch/create.lua",1],[2,"lua/batch/create.lua",7],[3,"lua/batch/create.lua",22],[4,"lua/batch/create.lua",21],[5,"lua/batch/create.lua",20],[6,"lua/batch/create.lua",19],[7,"lua/batch/create.lua",18],[8,"lua/batch/create.lua",17],[9,"lua/batch/create.lua",16],[10,"lua/batch/create.lua",15],[11,"lua/batch/create.lua",14],[12,"lua/batch/create.lua",13],[13,"lua/batch/create.lua",12],[14,"lua/batch/create.lua",11],[15,"lua/batch/create.lua",10],[16,"lua/batch/create.lua",9],[17,"lua/batch/create.lua",8],[18,"lua/batch/create.lua",23],[19,"lua/lib/root.lua",2],[21,"lua/lib/root.lua",8],[22,"lua/lib/batch.lua",50],[23,"lua/lib/batch.lua",52],[24,"lua/lib/batch.lua",63],[36,"lua/lib/batch.lua",115],[41,"lua/lib/ring.lua",4],[42,"lua/lib/ring.lua",28],[49,"lua/lib/ring.lua",37],[53,"lua/lib/ready.lua",9],[54,"lua/lib/ready.lua",11],[55,"lua/lib/ready.lua",14],[69,"lua/lib/ready.lua",29],[74,"lua/lib/ready.lua",35],[86,"lua/lib/ready.lua",48],[89,"lua/lib/delayed.lua",4],[91,"lua/lib/delayed.lua",7],[92,"lua/lib/delayed.lua",9],[96,"lua/lib/delayed.lua",15],[99,"lua/lib/delayed.lua",19],[107,"lua/lib/delayed.lua",29],[114,"lua/lib/delayed.lua",41],[123,"lua/lib/outbox.lua",15],[127,"lua/lib/outbox.lua",20],[128,"lua/lib/outbox.lua",22],[129,"lua/lib/outbox.lua",24],[130,"lua/lib/outbox.lua",27],[131,"lua/lib/outbox.lua",29],[135,"lua/lib/outbox.lua",35],[147,"lua/lib/outbox.lua",49],[151,"lua/lib/outbox.lua",54],[161,"lua/lib/outbox.lua",66],[165,"lua/lib/outbox.lua",88],[194,"lua/lib/limited.lua",18],[201,"lua/lib/limited.lua",33],[212,"lua/lib/limited.lua",46],[216,"lua/lib/limited.lua",52],[224,"lua/lib/limited.lua",111],[236,"lua/lib/limited.lua",124],[239,"lua/lib/idem.lua",6],[240,"lua/lib/idem.lua",9],[245,"lua/lib/idem.lua",15],[251,"lua/batch/create.lua",30],[255,"lua/batch/create.lua",35],[266,"lua/batch/create.lua",47],[274,"lua/batch/create.lua",56],[277,"lua/batch/create.lua",60],[279,"lua/batch/create.lua",63]],
 });
 
 /** Deletes a batch that has finished: it is gone for callers at once, and `tick` frees its memory in slices. Its companion See lua/batch/delete.lua. */
@@ -1908,10 +1914,12 @@ local function delays_first()
   end
   return first and first - DUE_AHEAD_MS
 end
-local function ring_bell(sooner_ms, granted)
+local LOOK_MS = 10000
+local function ring_bell(sooner_ms, granted, now_ms)
   local ready = granted or #plans_made > 0
   if ready then call('SPUBLISH', root .. 'bell', '0') end
-  if #delays == 0 and (ready or not sooner_ms) then return end
+  local far = ready and not (now_ms and sooner_ms and sooner_ms < now_ms + LOOK_MS)
+  if #delays == 0 and (far or not sooner_ms) then return end
   local at = math.min(delays_first() or math.huge, sooner_ms or math.huge)
   if not delayed_before or delayed_before > at then call('SPUBLISH', root .. 'bell', string.format('%.0f', at)) end
 end
@@ -2163,7 +2171,7 @@ local b = batch_visible(core, account)
 if not b then return 0 end
 if b.h then
   b.h = nil
-  batch_end(b, now_ms, keep_ms)
+  if batch_live(b) then batch_end(b, now_ms, keep_ms) end -- what was cancelled or has expired ends by itself
   notify_plan(now_ms)
   call('HDEL', b.key, 'h')
   batch_save(now_ms)
@@ -2172,7 +2180,7 @@ if b.h then
   ring_bell()
 end
 return 1`,
-  map: [[1,"lua/batch/release.lua",1],[2,"lua/batch/release.lua",4],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/batch.lua",13],[11,"lua/lib/batch.lua",15],[32,"lua/lib/batch.lua",38],[37,"lua/lib/batch.lua",44],[38,"lua/lib/batch.lua",84],[54,"lua/lib/batch.lua",110],[57,"lua/lib/batch.lua",130],[65,"lua/lib/batch.lua",139],[84,"lua/lib/ring.lua",4],[85,"lua/lib/ring.lua",28],[92,"lua/lib/ring.lua",37],[96,"lua/lib/ready.lua",9],[97,"lua/lib/ready.lua",11],[98,"lua/lib/ready.lua",14],[112,"lua/lib/ready.lua",29],[117,"lua/lib/ready.lua",35],[129,"lua/lib/ready.lua",48],[132,"lua/lib/delayed.lua",4],[134,"lua/lib/delayed.lua",7],[135,"lua/lib/delayed.lua",9],[139,"lua/lib/delayed.lua",15],[142,"lua/lib/delayed.lua",19],[150,"lua/lib/delayed.lua",29],[157,"lua/lib/delayed.lua",40],[164,"lua/lib/notify.lua",19],[165,"lua/lib/notify.lua",22],[174,"lua/lib/notify.lua",34],[175,"lua/lib/notify.lua",36],[180,"lua/lib/notify.lua",43],[196,"lua/lib/notify.lua",60],[208,"lua/lib/notify.lua",74],[218,"lua/lib/notify.lua",85],[236,"lua/lib/notify.lua",105],[243,"lua/lib/notify.lua",115],[255,"lua/lib/notify.lua",130],[271,"lua/lib/notify.lua",148],[283,"lua/lib/notify.lua",161],[286,"lua/lib/notify.lua",166],[297,"lua/lib/notify.lua",179],[310,"lua/lib/notify.lua",193],[315,"lua/lib/notify.lua",199],[318,"lua/lib/notify.lua",204],[323,"lua/lib/notify.lua",211],[353,"lua/lib/notify.lua",243],[375,"lua/lib/notify.lua",267],[376,"lua/lib/notify.lua",269],[382,"lua/lib/notify.lua",276],[397,"lua/lib/notify.lua",292],[399,"lua/lib/notify.lua",296],[405,"lua/lib/notify.lua",303],[408,"lua/batch/release.lua",13]],
+  map: [[1,"lua/batch/release.lua",1],[2,"lua/batch/release.lua",4],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/batch.lua",13],[11,"lua/lib/batch.lua",15],[32,"lua/lib/batch.lua",38],[37,"lua/lib/batch.lua",44],[38,"lua/lib/batch.lua",84],[54,"lua/lib/batch.lua",110],[57,"lua/lib/batch.lua",130],[65,"lua/lib/batch.lua",139],[84,"lua/lib/ring.lua",4],[85,"lua/lib/ring.lua",28],[92,"lua/lib/ring.lua",37],[96,"lua/lib/ready.lua",9],[97,"lua/lib/ready.lua",11],[98,"lua/lib/ready.lua",14],[112,"lua/lib/ready.lua",29],[117,"lua/lib/ready.lua",35],[129,"lua/lib/ready.lua",48],[132,"lua/lib/delayed.lua",4],[134,"lua/lib/delayed.lua",7],[135,"lua/lib/delayed.lua",9],[139,"lua/lib/delayed.lua",15],[142,"lua/lib/delayed.lua",19],[150,"lua/lib/delayed.lua",29],[157,"lua/lib/delayed.lua",41],[166,"lua/lib/notify.lua",19],[167,"lua/lib/notify.lua",22],[176,"lua/lib/notify.lua",34],[177,"lua/lib/notify.lua",36],[182,"lua/lib/notify.lua",43],[198,"lua/lib/notify.lua",60],[210,"lua/lib/notify.lua",74],[220,"lua/lib/notify.lua",85],[238,"lua/lib/notify.lua",105],[245,"lua/lib/notify.lua",115],[257,"lua/lib/notify.lua",130],[273,"lua/lib/notify.lua",148],[285,"lua/lib/notify.lua",161],[288,"lua/lib/notify.lua",166],[299,"lua/lib/notify.lua",179],[312,"lua/lib/notify.lua",193],[317,"lua/lib/notify.lua",199],[320,"lua/lib/notify.lua",204],[325,"lua/lib/notify.lua",211],[355,"lua/lib/notify.lua",243],[377,"lua/lib/notify.lua",267],[378,"lua/lib/notify.lua",269],[384,"lua/lib/notify.lua",276],[399,"lua/lib/notify.lua",292],[401,"lua/lib/notify.lua",296],[407,"lua/lib/notify.lua",303],[410,"lua/batch/release.lua",13]],
 });
 
 /** Sets a batch right by its state bytes, which the caller has counted: counters, its end where nothing is left to finish, its See lua/batch/repair.lua. */
@@ -2372,10 +2380,12 @@ local function delays_first()
   end
   return first and first - DUE_AHEAD_MS
 end
-local function ring_bell(sooner_ms, granted)
+local LOOK_MS = 10000
+local function ring_bell(sooner_ms, granted, now_ms)
   local ready = granted or #plans_made > 0
   if ready then call('SPUBLISH', root .. 'bell', '0') end
-  if #delays == 0 and (ready or not sooner_ms) then return end
+  local far = ready and not (now_ms and sooner_ms and sooner_ms < now_ms + LOOK_MS)
+  if #delays == 0 and (far or not sooner_ms) then return end
   local at = math.min(delays_first() or math.huge, sooner_ms or math.huge)
   if not delayed_before or delayed_before > at then call('SPUBLISH', root .. 'bell', string.format('%.0f', at)) end
 end
@@ -2661,7 +2671,7 @@ for _, key in ipairs(lost) do call('ZADD', key, b.t, core) end
 for _, key in ipairs(strange) do call('ZREM', key, core) end
 ring_bell(due_lost and due_ms or nil)
 return repaired`,
-  map: [[1,"lua/batch/repair.lua",1],[2,"lua/batch/repair.lua",8],[13,"lua/lib/root.lua",2],[15,"lua/lib/root.lua",8],[16,"lua/lib/batch.lua",13],[17,"lua/lib/batch.lua",15],[38,"lua/lib/batch.lua",44],[39,"lua/lib/batch.lua",84],[55,"lua/lib/batch.lua",110],[58,"lua/lib/batch.lua",115],[63,"lua/lib/batch.lua",130],[71,"lua/lib/batch.lua",139],[90,"lua/lib/seen.lua",4],[93,"lua/lib/places.lua",5],[100,"lua/lib/places.lua",14],[105,"lua/lib/places.lua",21],[119,"lua/lib/ring.lua",4],[120,"lua/lib/ring.lua",28],[127,"lua/lib/ring.lua",37],[131,"lua/lib/ready.lua",9],[132,"lua/lib/ready.lua",11],[133,"lua/lib/ready.lua",14],[147,"lua/lib/ready.lua",29],[152,"lua/lib/ready.lua",35],[164,"lua/lib/ready.lua",48],[167,"lua/lib/delayed.lua",4],[169,"lua/lib/delayed.lua",7],[170,"lua/lib/delayed.lua",9],[174,"lua/lib/delayed.lua",15],[177,"lua/lib/delayed.lua",19],[185,"lua/lib/delayed.lua",29],[192,"lua/lib/delayed.lua",40],[199,"lua/lib/notify.lua",19],[200,"lua/lib/notify.lua",22],[209,"lua/lib/notify.lua",34],[210,"lua/lib/notify.lua",36],[215,"lua/lib/notify.lua",43],[231,"lua/lib/notify.lua",60],[243,"lua/lib/notify.lua",74],[253,"lua/lib/notify.lua",85],[271,"lua/lib/notify.lua",105],[278,"lua/lib/notify.lua",115],[290,"lua/lib/notify.lua",130],[306,"lua/lib/notify.lua",148],[318,"lua/lib/notify.lua",161],[321,"lua/lib/notify.lua",166],[332,"lua/lib/notify.lua",179],[345,"lua/lib/notify.lua",193],[350,"lua/lib/notify.lua",199],[353,"lua/lib/notify.lua",204],[358,"lua/lib/notify.lua",211],[388,"lua/lib/notify.lua",243],[410,"lua/lib/notify.lua",267],[411,"lua/lib/notify.lua",269],[417,"lua/lib/notify.lua",276],[432,"lua/lib/notify.lua",292],[434,"lua/lib/notify.lua",296],[440,"lua/lib/notify.lua",303],[443,"lua/batch/repair.lua",25],[446,"lua/batch/repair.lua",29],[465,"lua/batch/repair.lua",50],[468,"lua/batch/repair.lua",54],[473,"lua/batch/repair.lua",60]],
+  map: [[1,"lua/batch/repair.lua",1],[2,"lua/batch/repair.lua",8],[13,"lua/lib/root.lua",2],[15,"lua/lib/root.lua",8],[16,"lua/lib/batch.lua",13],[17,"lua/lib/batch.lua",15],[38,"lua/lib/batch.lua",44],[39,"lua/lib/batch.lua",84],[55,"lua/lib/batch.lua",110],[58,"lua/lib/batch.lua",115],[63,"lua/lib/batch.lua",130],[71,"lua/lib/batch.lua",139],[90,"lua/lib/seen.lua",4],[93,"lua/lib/places.lua",5],[100,"lua/lib/places.lua",14],[105,"lua/lib/places.lua",21],[119,"lua/lib/ring.lua",4],[120,"lua/lib/ring.lua",28],[127,"lua/lib/ring.lua",37],[131,"lua/lib/ready.lua",9],[132,"lua/lib/ready.lua",11],[133,"lua/lib/ready.lua",14],[147,"lua/lib/ready.lua",29],[152,"lua/lib/ready.lua",35],[164,"lua/lib/ready.lua",48],[167,"lua/lib/delayed.lua",4],[169,"lua/lib/delayed.lua",7],[170,"lua/lib/delayed.lua",9],[174,"lua/lib/delayed.lua",15],[177,"lua/lib/delayed.lua",19],[185,"lua/lib/delayed.lua",29],[192,"lua/lib/delayed.lua",41],[201,"lua/lib/notify.lua",19],[202,"lua/lib/notify.lua",22],[211,"lua/lib/notify.lua",34],[212,"lua/lib/notify.lua",36],[217,"lua/lib/notify.lua",43],[233,"lua/lib/notify.lua",60],[245,"lua/lib/notify.lua",74],[255,"lua/lib/notify.lua",85],[273,"lua/lib/notify.lua",105],[280,"lua/lib/notify.lua",115],[292,"lua/lib/notify.lua",130],[308,"lua/lib/notify.lua",148],[320,"lua/lib/notify.lua",161],[323,"lua/lib/notify.lua",166],[334,"lua/lib/notify.lua",179],[347,"lua/lib/notify.lua",193],[352,"lua/lib/notify.lua",199],[355,"lua/lib/notify.lua",204],[360,"lua/lib/notify.lua",211],[390,"lua/lib/notify.lua",243],[412,"lua/lib/notify.lua",267],[413,"lua/lib/notify.lua",269],[419,"lua/lib/notify.lua",276],[434,"lua/lib/notify.lua",292],[436,"lua/lib/notify.lua",296],[442,"lua/lib/notify.lua",303],[445,"lua/batch/repair.lua",25],[448,"lua/batch/repair.lua",29],[467,"lua/batch/repair.lua",50],[470,"lua/batch/repair.lua",54],[475,"lua/batch/repair.lua",60]],
 });
 
 /** Queues tasks again that wait and lie in no queue, or that are in flight and held by nobody: what a lost write left behind. See lua/batch/requeue.lua. */
@@ -2840,10 +2850,12 @@ local function delays_first()
   end
   return first and first - DUE_AHEAD_MS
 end
-local function ring_bell(sooner_ms, granted)
+local LOOK_MS = 10000
+local function ring_bell(sooner_ms, granted, now_ms)
   local ready = granted or #plans_made > 0
   if ready then call('SPUBLISH', root .. 'bell', '0') end
-  if #delays == 0 and (ready or not sooner_ms) then return end
+  local far = ready and not (now_ms and sooner_ms and sooner_ms < now_ms + LOOK_MS)
+  if #delays == 0 and (far or not sooner_ms) then return end
   local at = math.min(delays_first() or math.huge, sooner_ms or math.huge)
   if not delayed_before or delayed_before > at then call('SPUBLISH', root .. 'bell', string.format('%.0f', at)) end
 end
@@ -3253,7 +3265,7 @@ ring_bell()
 outbox_bell()
 b.v = b.v + 1
 return { waited, flew, batch_seen(b) }`,
-  map: [[1,"lua/batch/requeue.lua",1],[2,"lua/batch/requeue.lua",8],[3,"lua/batch/requeue.lua",13],[4,"lua/batch/requeue.lua",12],[5,"lua/batch/requeue.lua",11],[6,"lua/batch/requeue.lua",10],[7,"lua/batch/requeue.lua",9],[8,"lua/batch/requeue.lua",14],[9,"lua/lib/root.lua",2],[11,"lua/lib/root.lua",8],[12,"lua/lib/batch.lua",13],[13,"lua/lib/batch.lua",15],[34,"lua/lib/batch.lua",44],[35,"lua/lib/batch.lua",50],[36,"lua/lib/batch.lua",52],[37,"lua/lib/batch.lua",63],[49,"lua/lib/batch.lua",84],[65,"lua/lib/batch.lua",110],[68,"lua/lib/batch.lua",130],[76,"lua/lib/batch.lua",139],[95,"lua/lib/seen.lua",4],[98,"lua/lib/ring.lua",4],[99,"lua/lib/ring.lua",28],[106,"lua/lib/ring.lua",37],[110,"lua/lib/ready.lua",9],[111,"lua/lib/ready.lua",11],[112,"lua/lib/ready.lua",14],[126,"lua/lib/ready.lua",29],[131,"lua/lib/ready.lua",35],[143,"lua/lib/ready.lua",48],[146,"lua/lib/delayed.lua",4],[148,"lua/lib/delayed.lua",7],[149,"lua/lib/delayed.lua",9],[153,"lua/lib/delayed.lua",15],[156,"lua/lib/delayed.lua",19],[164,"lua/lib/delayed.lua",29],[171,"lua/lib/delayed.lua",40],[178,"lua/lib/outbox.lua",15],[182,"lua/lib/outbox.lua",20],[183,"lua/lib/outbox.lua",22],[184,"lua/lib/outbox.lua",24],[185,"lua/lib/outbox.lua",27],[186,"lua/lib/outbox.lua",29],[190,"lua/lib/outbox.lua",35],[202,"lua/lib/outbox.lua",49],[206,"lua/lib/outbox.lua",54],[216,"lua/lib/outbox.lua",66],[220,"lua/lib/outbox.lua",88],[249,"lua/lib/outbox.lua",131],[252,"lua/lib/limited.lua",18],[259,"lua/lib/limited.lua",33],[270,"lua/lib/limited.lua",46],[274,"lua/lib/limited.lua",129],[281,"lua/lib/notify.lua",19],[282,"lua/lib/notify.lua",22],[291,"lua/lib/notify.lua",34],[292,"lua/lib/notify.lua",36],[297,"lua/lib/notify.lua",43],[313,"lua/lib/notify.lua",60],[325,"lua/lib/notify.lua",74],[335,"lua/lib/notify.lua",85],[353,"lua/lib/notify.lua",105],[360,"lua/lib/notify.lua",115],[372,"lua/lib/notify.lua",130],[388,"lua/lib/notify.lua",148],[400,"lua/lib/notify.lua",161],[403,"lua/lib/notify.lua",166],[414,"lua/lib/notify.lua",179],[427,"lua/lib/notify.lua",193],[432,"lua/lib/notify.lua",199],[435,"lua/lib/notify.lua",204],[440,"lua/lib/notify.lua",211],[470,"lua/lib/notify.lua",243],[492,"lua/lib/notify.lua",267],[493,"lua/lib/notify.lua",269],[499,"lua/lib/notify.lua",276],[514,"lua/lib/notify.lua",292],[516,"lua/lib/notify.lua",296],[522,"lua/lib/notify.lua",303],[525,"lua/batch/requeue.lua",21],[530,"lua/batch/requeue.lua",27],[540,"lua/batch/requeue.lua",38],[572,"lua/batch/requeue.lua",71],[575,"lua/batch/requeue.lua",75]],
+  map: [[1,"lua/batch/requeue.lua",1],[2,"lua/batch/requeue.lua",8],[3,"lua/batch/requeue.lua",13],[4,"lua/batch/requeue.lua",12],[5,"lua/batch/requeue.lua",11],[6,"lua/batch/requeue.lua",10],[7,"lua/batch/requeue.lua",9],[8,"lua/batch/requeue.lua",14],[9,"lua/lib/root.lua",2],[11,"lua/lib/root.lua",8],[12,"lua/lib/batch.lua",13],[13,"lua/lib/batch.lua",15],[34,"lua/lib/batch.lua",44],[35,"lua/lib/batch.lua",50],[36,"lua/lib/batch.lua",52],[37,"lua/lib/batch.lua",63],[49,"lua/lib/batch.lua",84],[65,"lua/lib/batch.lua",110],[68,"lua/lib/batch.lua",130],[76,"lua/lib/batch.lua",139],[95,"lua/lib/seen.lua",4],[98,"lua/lib/ring.lua",4],[99,"lua/lib/ring.lua",28],[106,"lua/lib/ring.lua",37],[110,"lua/lib/ready.lua",9],[111,"lua/lib/ready.lua",11],[112,"lua/lib/ready.lua",14],[126,"lua/lib/ready.lua",29],[131,"lua/lib/ready.lua",35],[143,"lua/lib/ready.lua",48],[146,"lua/lib/delayed.lua",4],[148,"lua/lib/delayed.lua",7],[149,"lua/lib/delayed.lua",9],[153,"lua/lib/delayed.lua",15],[156,"lua/lib/delayed.lua",19],[164,"lua/lib/delayed.lua",29],[171,"lua/lib/delayed.lua",41],[180,"lua/lib/outbox.lua",15],[184,"lua/lib/outbox.lua",20],[185,"lua/lib/outbox.lua",22],[186,"lua/lib/outbox.lua",24],[187,"lua/lib/outbox.lua",27],[188,"lua/lib/outbox.lua",29],[192,"lua/lib/outbox.lua",35],[204,"lua/lib/outbox.lua",49],[208,"lua/lib/outbox.lua",54],[218,"lua/lib/outbox.lua",66],[222,"lua/lib/outbox.lua",88],[251,"lua/lib/outbox.lua",131],[254,"lua/lib/limited.lua",18],[261,"lua/lib/limited.lua",33],[272,"lua/lib/limited.lua",46],[276,"lua/lib/limited.lua",129],[283,"lua/lib/notify.lua",19],[284,"lua/lib/notify.lua",22],[293,"lua/lib/notify.lua",34],[294,"lua/lib/notify.lua",36],[299,"lua/lib/notify.lua",43],[315,"lua/lib/notify.lua",60],[327,"lua/lib/notify.lua",74],[337,"lua/lib/notify.lua",85],[355,"lua/lib/notify.lua",105],[362,"lua/lib/notify.lua",115],[374,"lua/lib/notify.lua",130],[390,"lua/lib/notify.lua",148],[402,"lua/lib/notify.lua",161],[405,"lua/lib/notify.lua",166],[416,"lua/lib/notify.lua",179],[429,"lua/lib/notify.lua",193],[434,"lua/lib/notify.lua",199],[437,"lua/lib/notify.lua",204],[442,"lua/lib/notify.lua",211],[472,"lua/lib/notify.lua",243],[494,"lua/lib/notify.lua",267],[495,"lua/lib/notify.lua",269],[501,"lua/lib/notify.lua",276],[516,"lua/lib/notify.lua",292],[518,"lua/lib/notify.lua",296],[524,"lua/lib/notify.lua",303],[527,"lua/batch/requeue.lua",21],[532,"lua/batch/requeue.lua",27],[542,"lua/batch/requeue.lua",38],[574,"lua/batch/requeue.lua",71],[577,"lua/batch/requeue.lua",75]],
 });
 
 /** Runs the failed tasks of a failed or expired batch again, whatever their number: a new round, with an expiry of its own. See lua/batch/retry.lua. */
@@ -3412,10 +3424,12 @@ local function delays_first()
   end
   return first and first - DUE_AHEAD_MS
 end
-local function ring_bell(sooner_ms, granted)
+local LOOK_MS = 10000
+local function ring_bell(sooner_ms, granted, now_ms)
   local ready = granted or #plans_made > 0
   if ready then call('SPUBLISH', root .. 'bell', '0') end
-  if #delays == 0 and (ready or not sooner_ms) then return end
+  local far = ready and not (now_ms and sooner_ms and sooner_ms < now_ms + LOOK_MS)
+  if #delays == 0 and (far or not sooner_ms) then return end
   local at = math.min(delays_first() or math.huge, sooner_ms or math.huge)
   if not delayed_before or delayed_before > at then call('SPUBLISH', root .. 'bell', string.format('%.0f', at)) end
 end
@@ -3466,7 +3480,7 @@ queue_write()
 ring_bell()
 idem_write(answer('retried', now_ms))
 return answer('retried', now_ms)`,
-  map: [[1,"lua/batch/retry.lua",1],[2,"lua/batch/retry.lua",7],[11,"lua/lib/root.lua",2],[13,"lua/lib/root.lua",8],[14,"lua/lib/batch.lua",13],[15,"lua/lib/batch.lua",15],[36,"lua/lib/batch.lua",38],[41,"lua/lib/batch.lua",50],[42,"lua/lib/batch.lua",52],[43,"lua/lib/batch.lua",110],[46,"lua/lib/batch.lua",130],[54,"lua/lib/batch.lua",139],[73,"lua/lib/round.lua",9],[77,"lua/lib/round.lua",14],[81,"lua/lib/round.lua",19],[85,"lua/lib/ring.lua",4],[86,"lua/lib/ring.lua",28],[93,"lua/lib/ring.lua",37],[97,"lua/lib/ready.lua",9],[98,"lua/lib/ready.lua",11],[99,"lua/lib/ready.lua",14],[113,"lua/lib/ready.lua",29],[118,"lua/lib/ready.lua",35],[130,"lua/lib/ready.lua",48],[133,"lua/lib/delayed.lua",4],[135,"lua/lib/delayed.lua",7],[136,"lua/lib/delayed.lua",19],[144,"lua/lib/delayed.lua",29],[151,"lua/lib/delayed.lua",40],[158,"lua/lib/idem.lua",6],[159,"lua/lib/idem.lua",9],[164,"lua/lib/idem.lua",15],[170,"lua/lib/operation.lua",4],[171,"lua/lib/operation.lua",6],[174,"lua/lib/operation.lua",11],[180,"lua/lib/operation.lua",18],[185,"lua/batch/retry.lua",23],[187,"lua/batch/retry.lua",26],[188,"lua/batch/retry.lua",28],[194,"lua/batch/retry.lua",35],[197,"lua/batch/retry.lua",39]],
+  map: [[1,"lua/batch/retry.lua",1],[2,"lua/batch/retry.lua",7],[11,"lua/lib/root.lua",2],[13,"lua/lib/root.lua",8],[14,"lua/lib/batch.lua",13],[15,"lua/lib/batch.lua",15],[36,"lua/lib/batch.lua",38],[41,"lua/lib/batch.lua",50],[42,"lua/lib/batch.lua",52],[43,"lua/lib/batch.lua",110],[46,"lua/lib/batch.lua",130],[54,"lua/lib/batch.lua",139],[73,"lua/lib/round.lua",9],[77,"lua/lib/round.lua",14],[81,"lua/lib/round.lua",19],[85,"lua/lib/ring.lua",4],[86,"lua/lib/ring.lua",28],[93,"lua/lib/ring.lua",37],[97,"lua/lib/ready.lua",9],[98,"lua/lib/ready.lua",11],[99,"lua/lib/ready.lua",14],[113,"lua/lib/ready.lua",29],[118,"lua/lib/ready.lua",35],[130,"lua/lib/ready.lua",48],[133,"lua/lib/delayed.lua",4],[135,"lua/lib/delayed.lua",7],[136,"lua/lib/delayed.lua",19],[144,"lua/lib/delayed.lua",29],[151,"lua/lib/delayed.lua",41],[160,"lua/lib/idem.lua",6],[161,"lua/lib/idem.lua",9],[166,"lua/lib/idem.lua",15],[172,"lua/lib/operation.lua",4],[173,"lua/lib/operation.lua",6],[176,"lua/lib/operation.lua",11],[182,"lua/lib/operation.lua",18],[187,"lua/batch/retry.lua",23],[189,"lua/batch/retry.lua",26],[190,"lua/batch/retry.lua",28],[196,"lua/batch/retry.lua",35],[199,"lua/batch/retry.lua",39]],
 });
 
 /** Writes down which tasks of a batch failed because it expired, a slice at a call: `e` in place of the bytes that say so See lua/batch/sweep.lua. */
@@ -5205,14 +5219,15 @@ end
 if adapt then
   lane.machine = machines[lane.form]
   lane.machine.adapt(lane, before)
-  lane.since = math.max(lane.since or 0, lane.now)
+  local kept = before.form == lane.form and before.interval_s == lane.interval_s and lane.form ~= 'level'
+  if not kept then lane.since = math.max(lane.since or 0, lane.now) end
 end
 lane_wake(lane, lane.now)
 lane_plan()
 call('HSET', lane.key, 'updated', lane_text(math.floor(now_us / 1000)), unpack(fields, 1, #fields))
 lane_write()
 return record_reply(lane)`,
-  map: [[1,"lua/limiter/patch.lua",1],[2,"lua/limiter/patch.lua",3],[3,"lua/limiter/patch.lua",6],[4,"lua/limiter/patch.lua",5],[5,"lua/limiter/patch.lua",4],[6,"lua/limiter/patch.lua",7],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/lane.lua",34],[18,"lua/lib/lane.lua",57],[19,"lua/lib/limiter/aligned.lua",2],[21,"lua/lib/limiter/aligned.lua",5],[25,"lua/lib/limiter/aligned.lua",10],[34,"lua/lib/limiter/aligned.lua",20],[35,"lua/lib/limiter/aligned.lua",22],[46,"lua/lib/limiter/aligned.lua",34],[52,"lua/lib/limiter/level.lua",9],[56,"lua/lib/limiter/level.lua",14],[57,"lua/lib/limiter/level.lua",17],[62,"lua/lib/limiter/level.lua",24],[67,"lua/lib/limiter/level.lua",30],[71,"lua/lib/limiter/level.lua",36],[72,"lua/lib/limiter/level.lua",38],[83,"lua/lib/limiter/level.lua",50],[91,"lua/lib/limiter/level.lua",60],[107,"lua/lib/limiter/level.lua",79],[113,"lua/lib/limiter/level.lua",86],[132,"lua/lib/limiter/level.lua",106],[139,"lua/lib/limiter/level.lua",114],[198,"lua/lib/limiter/slots.lua",4],[200,"lua/lib/limiter/slots.lua",7],[201,"lua/lib/limiter/slots.lua",9],[202,"lua/lib/limiter/slots.lua",12],[217,"lua/lib/limiter/slots.lua",28],[227,"lua/lib/limiter/slots.lua",39],[232,"lua/lib/limiter/slots.lua",45],[256,"lua/lib/limiter/window.lua",4],[258,"lua/lib/limiter/window.lua",7],[259,"lua/lib/limiter/window.lua",9],[260,"lua/lib/limiter/window.lua",12],[264,"lua/lib/limiter/window.lua",17],[268,"lua/lib/limiter/window.lua",23],[278,"lua/lib/limiter/window.lua",35],[287,"lua/lib/limiter/window.lua",45],[293,"lua/lib/limiter/window.lua",53],[304,"lua/lib/limiter/window.lua",66],[313,"lua/lib/limiter/window.lua",76],[347,"lua/lib/limiter/window.lua",112],[381,"lua/lib/tally.lua",6],[382,"lua/lib/tally.lua",8],[383,"lua/lib/tally.lua",11],[397,"lua/lib/tally.lua",27],[420,"lua/lib/tally.lua",51],[423,"lua/lib/lane.lua",61],[424,"lua/lib/lane.lua",63],[425,"lua/lib/lane.lua",66],[439,"lua/lib/lane.lua",81],[440,"lua/lib/lane.lua",83],[454,"lua/lib/lane.lua",104],[462,"lua/lib/lane.lua",122],[466,"lua/lib/lane.lua",146],[470,"lua/lib/lane.lua",177],[473,"lua/lib/lane.lua",275],[476,"lua/lib/lane.lua",279],[479,"lua/lib/lane.lua",283],[513,"lua/lib/lane.lua",318],[514,"lua/lib/lane.lua",321],[518,"lua/lib/lane.lua",327],[524,"lua/lib/lane.lua",334],[527,"lua/lib/lane.lua",338],[549,"lua/lib/lane.lua",361],[553,"lua/lib/record.lua",6],[554,"lua/lib/record.lua",9],[559,"lua/lib/record.lua",16],[566,"lua/limiter/patch.lua",12],[568,"lua/limiter/patch.lua",15],[581,"lua/limiter/patch.lua",29]],
+  map: [[1,"lua/limiter/patch.lua",1],[2,"lua/limiter/patch.lua",3],[3,"lua/limiter/patch.lua",6],[4,"lua/limiter/patch.lua",5],[5,"lua/limiter/patch.lua",4],[6,"lua/limiter/patch.lua",7],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/lane.lua",34],[18,"lua/lib/lane.lua",57],[19,"lua/lib/limiter/aligned.lua",2],[21,"lua/lib/limiter/aligned.lua",5],[25,"lua/lib/limiter/aligned.lua",10],[34,"lua/lib/limiter/aligned.lua",20],[35,"lua/lib/limiter/aligned.lua",22],[46,"lua/lib/limiter/aligned.lua",34],[52,"lua/lib/limiter/level.lua",9],[56,"lua/lib/limiter/level.lua",14],[57,"lua/lib/limiter/level.lua",17],[62,"lua/lib/limiter/level.lua",24],[67,"lua/lib/limiter/level.lua",30],[71,"lua/lib/limiter/level.lua",36],[72,"lua/lib/limiter/level.lua",38],[83,"lua/lib/limiter/level.lua",50],[91,"lua/lib/limiter/level.lua",60],[107,"lua/lib/limiter/level.lua",79],[113,"lua/lib/limiter/level.lua",86],[132,"lua/lib/limiter/level.lua",106],[139,"lua/lib/limiter/level.lua",114],[198,"lua/lib/limiter/slots.lua",4],[200,"lua/lib/limiter/slots.lua",7],[201,"lua/lib/limiter/slots.lua",9],[202,"lua/lib/limiter/slots.lua",12],[217,"lua/lib/limiter/slots.lua",28],[227,"lua/lib/limiter/slots.lua",39],[232,"lua/lib/limiter/slots.lua",45],[256,"lua/lib/limiter/window.lua",4],[258,"lua/lib/limiter/window.lua",7],[259,"lua/lib/limiter/window.lua",9],[260,"lua/lib/limiter/window.lua",12],[264,"lua/lib/limiter/window.lua",17],[268,"lua/lib/limiter/window.lua",23],[278,"lua/lib/limiter/window.lua",35],[287,"lua/lib/limiter/window.lua",45],[293,"lua/lib/limiter/window.lua",53],[304,"lua/lib/limiter/window.lua",66],[313,"lua/lib/limiter/window.lua",76],[347,"lua/lib/limiter/window.lua",112],[381,"lua/lib/tally.lua",6],[382,"lua/lib/tally.lua",8],[383,"lua/lib/tally.lua",11],[397,"lua/lib/tally.lua",27],[420,"lua/lib/tally.lua",51],[423,"lua/lib/lane.lua",61],[424,"lua/lib/lane.lua",63],[425,"lua/lib/lane.lua",66],[439,"lua/lib/lane.lua",81],[440,"lua/lib/lane.lua",83],[454,"lua/lib/lane.lua",104],[462,"lua/lib/lane.lua",122],[466,"lua/lib/lane.lua",146],[470,"lua/lib/lane.lua",177],[473,"lua/lib/lane.lua",275],[476,"lua/lib/lane.lua",279],[479,"lua/lib/lane.lua",283],[513,"lua/lib/lane.lua",318],[514,"lua/lib/lane.lua",321],[518,"lua/lib/lane.lua",327],[524,"lua/lib/lane.lua",334],[527,"lua/lib/lane.lua",338],[549,"lua/lib/lane.lua",361],[553,"lua/lib/record.lua",6],[554,"lua/lib/record.lua",9],[559,"lua/lib/record.lua",16],[566,"lua/limiter/patch.lua",12],[568,"lua/limiter/patch.lua",15],[578,"lua/limiter/patch.lua",26],[582,"lua/limiter/patch.lua",31]],
 });
 
 /** Closes a limiter: nothing starts until then, or until it is resumed. Time in which it is closed does not count for queue_timeout. See lua/limiter/pause.lua. */
@@ -7831,10 +7846,10 @@ return { math.floor(lane.now / 1000), lane.waiting, lane.held or 0, free, next_m
 });
 
 /** Says that a process is alive and answers with all that are, by this shard's clock; for what makes callbacks and for what decides ticks. See lua/member/beat.lua. */
-export const memberBeat = script<{ members: string; crons: string }, { id: string; callbacks: number; cron: number; silence_ms: number; now_ms?: number | '' | undefined }, string[]>({
+export const memberBeat = script<{ members: string; crons: string }, { id: string; callbacks: number; cron: number; silence_ms: number; ahead_ms: number; now_ms?: number | '' | undefined }, string[]>({
   name: 'member/beat',
   keys: ["members","crons"],
-  args: [["id","string"],["callbacks","int"],["cron","int"],["silence_ms","int"],["now_ms","now"]],
+  args: [["id","string"],["callbacks","int"],["cron","int"],["silence_ms","int"],["ahead_ms","int"],["now_ms","now"]],
   rest: null,
   lua: `#!lua flags=allow-oom
 local members = KEYS[1]
@@ -7843,7 +7858,9 @@ local id = ARGV[1]
 local callbacks = tonumber(ARGV[2])
 local cron = tonumber(ARGV[3])
 local silence_ms = tonumber(ARGV[4])
-local now_ms = tonumber(ARGV[5]) or (function() local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000) end)()
+local ahead_ms = tonumber(ARGV[5])
+local now_ms = tonumber(ARGV[6]) or (function() local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000) end)()
+local GAP_MS, LOST_MS, AHEAD_MS_MAX = 500, 100, 1000
 local live, places = {}, {}
 local function count(key, own, column)
   local function seen(name, threads)
@@ -7856,21 +7873,34 @@ local function count(key, own, column)
   end
   if own > 0 then seen(id, string.format('%.0f', own)) end
   local all = redis.call('HGETALL', key)
+  local newest_ms, own_ms = 0, -math.huge
+  for i = 2, #all, 2 do
+    local seen_ms = math.min(now_ms + AHEAD_MS_MAX, tonumber(string.match(all[i], '(%d+)$')))
+    newest_ms = math.max(newest_ms, seen_ms)
+    if all[i - 1] == id then own_ms = seen_ms end
+  end
+  local gap_ms = own_ms >= newest_ms - silence_ms and now_ms - newest_ms > GAP_MS and now_ms - newest_ms or 0
   for i = 1, #all, 2 do
-    local threads, seen_ms = string.match(all[i + 1], '^(%d+) (%d+)$')
-    local silent_ms = now_ms - tonumber(seen_ms)
+    local threads, text = string.match(all[i + 1], '^(%d+) (%d+)$')
+    local was_ms = tonumber(text)
+    local seen_ms = math.min(now_ms + AHEAD_MS_MAX, was_ms)
+    if gap_ms > 0 and seen_ms >= newest_ms - silence_ms then seen_ms = seen_ms + gap_ms - LOST_MS end
+    if seen_ms ~= was_ms then
+      redis.call('HSET', key, all[i], string.format('%s %.0f', threads, seen_ms))
+    end
+    local silent_ms = now_ms - seen_ms
     if all[i] == id and own == 0 or all[i] ~= id and silent_ms > 60000 then
       redis.call('HDEL', key, all[i])
     elseif all[i] ~= id and silent_ms <= silence_ms then
       seen(all[i], threads)
     end
   end
-  if own > 0 then redis.call('HSET', key, id, string.format('%.0f %.0f', own, now_ms)) end
+  if own > 0 then redis.call('HSET', key, id, string.format('%.0f %.0f', own, now_ms + ahead_ms)) end
 end
 count(members, callbacks, 1)
 count(crons, cron, 2)
 return live`,
-  map: [[1,"lua/member/beat.lua",1],[2,"lua/member/beat.lua",4],[9,"lua/member/beat.lua",13]],
+  map: [[1,"lua/member/beat.lua",1],[2,"lua/member/beat.lua",7],[10,"lua/member/beat.lua",17],[25,"lua/member/beat.lua",33]],
 });
 
 /** Lists a limiter that was made under a reserved name. A repeated call changes nothing. See lua/names/confirm.lua. */
@@ -8114,10 +8144,12 @@ local function delays_first()
   end
   return first and first - DUE_AHEAD_MS
 end
-local function ring_bell(sooner_ms, granted)
+local LOOK_MS = 10000
+local function ring_bell(sooner_ms, granted, now_ms)
   local ready = granted or #plans_made > 0
   if ready then call('SPUBLISH', root .. 'bell', '0') end
-  if #delays == 0 and (ready or not sooner_ms) then return end
+  local far = ready and not (now_ms and sooner_ms and sooner_ms < now_ms + LOOK_MS)
+  if #delays == 0 and (far or not sooner_ms) then return end
   local at = math.min(delays_first() or math.huge, sooner_ms or math.huge)
   if not delayed_before or delayed_before > at then call('SPUBLISH', root .. 'bell', string.format('%.0f', at)) end
 end
@@ -8131,15 +8163,16 @@ local function note_wanted(b, letter)
   end
   return b.wants[letter]
 end
-local function results_without(text, place)
+local function results_without_those(text, gone)
   local at, kept = 1, {}
   while at <= #text do
     local of, length = struct.unpack('>BI2', text, at)
-    if of ~= place then kept[#kept + 1] = string.sub(text, at, at + 2 + length) end
+    if not gone[of] then kept[#kept + 1] = string.sub(text, at, at + 2 + length) end
     at = at + 3 + length
   end
   return table.concat(kept)
 end
+local function results_without(text, place) return results_without_those(text, { [place] = true }) end
 local function result_field(local_index) return 'r' .. string.format('%.0f', math.floor(local_index / 16)) end
 local dealt_batches, dealt_states, dealt_results = {}, {}, {}
 local function results_forget(b, base, first, last)
@@ -8200,7 +8233,7 @@ batch_save(now_ms)
 queue_write()
 ring_bell()
 return 'queued'`,
-  map: [[1,"lua/notification/redeliver.lua",1],[2,"lua/notification/redeliver.lua",3],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/batch.lua",13],[11,"lua/lib/batch.lua",15],[32,"lua/lib/batch.lua",38],[37,"lua/lib/batch.lua",50],[38,"lua/lib/batch.lua",52],[39,"lua/lib/batch.lua",76],[40,"lua/lib/batch.lua",110],[43,"lua/lib/batch.lua",130],[51,"lua/lib/batch.lua",139],[70,"lua/lib/ring.lua",4],[71,"lua/lib/ring.lua",28],[78,"lua/lib/ring.lua",37],[82,"lua/lib/ready.lua",9],[83,"lua/lib/ready.lua",11],[84,"lua/lib/ready.lua",14],[98,"lua/lib/ready.lua",29],[103,"lua/lib/ready.lua",35],[115,"lua/lib/ready.lua",48],[118,"lua/lib/delayed.lua",4],[120,"lua/lib/delayed.lua",7],[121,"lua/lib/delayed.lua",19],[129,"lua/lib/delayed.lua",29],[136,"lua/lib/delayed.lua",40],[143,"lua/lib/notify.lua",19],[144,"lua/lib/notify.lua",22],[153,"lua/lib/results.lua",3],[162,"lua/lib/results.lua",15],[163,"lua/lib/round.lua",27],[164,"lua/lib/round.lua",30],[182,"lua/lib/round.lua",59],[186,"lua/lib/round.lua",70],[201,"lua/notification/redeliver.lua",13],[208,"lua/notification/redeliver.lua",21],[212,"lua/notification/redeliver.lua",26],[216,"lua/notification/redeliver.lua",31],[217,"lua/notification/redeliver.lua",33]],
+  map: [[1,"lua/notification/redeliver.lua",1],[2,"lua/notification/redeliver.lua",3],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/batch.lua",13],[11,"lua/lib/batch.lua",15],[32,"lua/lib/batch.lua",38],[37,"lua/lib/batch.lua",50],[38,"lua/lib/batch.lua",52],[39,"lua/lib/batch.lua",76],[40,"lua/lib/batch.lua",110],[43,"lua/lib/batch.lua",130],[51,"lua/lib/batch.lua",139],[70,"lua/lib/ring.lua",4],[71,"lua/lib/ring.lua",28],[78,"lua/lib/ring.lua",37],[82,"lua/lib/ready.lua",9],[83,"lua/lib/ready.lua",11],[84,"lua/lib/ready.lua",14],[98,"lua/lib/ready.lua",29],[103,"lua/lib/ready.lua",35],[115,"lua/lib/ready.lua",48],[118,"lua/lib/delayed.lua",4],[120,"lua/lib/delayed.lua",7],[121,"lua/lib/delayed.lua",19],[129,"lua/lib/delayed.lua",29],[136,"lua/lib/delayed.lua",41],[145,"lua/lib/notify.lua",19],[146,"lua/lib/notify.lua",22],[155,"lua/lib/results.lua",3],[164,"lua/lib/results.lua",13],[165,"lua/lib/results.lua",28],[166,"lua/lib/round.lua",27],[167,"lua/lib/round.lua",30],[185,"lua/lib/round.lua",59],[189,"lua/lib/round.lua",70],[204,"lua/notification/redeliver.lua",13],[211,"lua/notification/redeliver.lua",21],[215,"lua/notification/redeliver.lua",26],[219,"lua/notification/redeliver.lua",31],[220,"lua/notification/redeliver.lua",33]],
 });
 
 /** Removes messages that their destination has applied. See lua/outbox/ack.lua. */
@@ -8685,10 +8718,12 @@ local function delays_first()
   end
   return first and first - DUE_AHEAD_MS
 end
-local function ring_bell(sooner_ms, granted)
+local LOOK_MS = 10000
+local function ring_bell(sooner_ms, granted, now_ms)
   local ready = granted or #plans_made > 0
   if ready then call('SPUBLISH', root .. 'bell', '0') end
-  if #delays == 0 and (ready or not sooner_ms) then return end
+  local far = ready and not (now_ms and sooner_ms and sooner_ms < now_ms + LOOK_MS)
+  if #delays == 0 and (far or not sooner_ms) then return end
   local at = math.min(delays_first() or math.huge, sooner_ms or math.huge)
   if not delayed_before or delayed_before > at then call('SPUBLISH', root .. 'bell', string.format('%.0f', at)) end
 end
@@ -8811,15 +8846,16 @@ local function granted_write()
   for i = 1, #granted_new, 1000 do call('ZADD', root .. 'granted', unpack(granted_new, i, math.min(i + 999, #granted_new))) end
   for i = 1, #granted_gone, 1000 do call('ZREM', root .. 'granted', unpack(granted_gone, i, math.min(i + 999, #granted_gone))) end
 end
-local function results_without(text, place)
+local function results_without_those(text, gone)
   local at, kept = 1, {}
   while at <= #text do
     local of, length = struct.unpack('>BI2', text, at)
-    if of ~= place then kept[#kept + 1] = string.sub(text, at, at + 2 + length) end
+    if not gone[of] then kept[#kept + 1] = string.sub(text, at, at + 2 + length) end
     at = at + 3 + length
   end
   return table.concat(kept)
 end
+local function results_without(text, place) return results_without_those(text, { [place] = true }) end
 local function result_record(place, json) return struct.pack('>BI2', place, #json) .. json end
 local function result_field(local_index) return 'r' .. string.format('%.0f', math.floor(local_index / 16)) end
 local lost_results = {}
@@ -9878,11 +9914,11 @@ local wrote = outbox_write()
 ring_bell(nil, #granted_new > 0)
 if applied > 0 then call('HSET', root .. 'hw', field, string.format('%.0f', mark)) end
 return { mark, done, applied, wrote, now_us }`,
-  map: [[1,"lua/outbox/receive.lua",1],[2,"lua/outbox/receive.lua",9],[3,"lua/outbox/receive.lua",16],[4,"lua/outbox/receive.lua",15],[5,"lua/outbox/receive.lua",14],[6,"lua/outbox/receive.lua",13],[7,"lua/outbox/receive.lua",12],[8,"lua/outbox/receive.lua",11],[9,"lua/outbox/receive.lua",10],[10,"lua/outbox/receive.lua",17],[11,"lua/lib/root.lua",2],[13,"lua/lib/root.lua",8],[14,"lua/lib/batch.lua",13],[15,"lua/lib/batch.lua",15],[36,"lua/lib/batch.lua",44],[37,"lua/lib/batch.lua",50],[38,"lua/lib/batch.lua",54],[39,"lua/lib/batch.lua",63],[51,"lua/lib/batch.lua",76],[52,"lua/lib/batch.lua",84],[68,"lua/lib/batch.lua",110],[71,"lua/lib/batch.lua",122],[76,"lua/lib/batch.lua",130],[84,"lua/lib/batch.lua",139],[103,"lua/lib/ring.lua",4],[104,"lua/lib/ring.lua",28],[111,"lua/lib/ring.lua",37],[115,"lua/lib/ready.lua",9],[116,"lua/lib/ready.lua",11],[117,"lua/lib/ready.lua",14],[131,"lua/lib/ready.lua",29],[136,"lua/lib/ready.lua",35],[148,"lua/lib/ready.lua",48],[151,"lua/lib/ready.lua",52],[157,"lua/lib/delayed.lua",4],[159,"lua/lib/delayed.lua",7],[160,"lua/lib/delayed.lua",9],[164,"lua/lib/delayed.lua",15],[167,"lua/lib/delayed.lua",19],[175,"lua/lib/delayed.lua",29],[182,"lua/lib/delayed.lua",40],[189,"lua/lib/outbox.lua",15],[193,"lua/lib/outbox.lua",20],[194,"lua/lib/outbox.lua",22],[195,"lua/lib/outbox.lua",24],[196,"lua/lib/outbox.lua",27],[197,"lua/lib/outbox.lua",29],[201,"lua/lib/outbox.lua",35],[213,"lua/lib/outbox.lua",49],[217,"lua/lib/outbox.lua",54],[227,"lua/lib/outbox.lua",72],[231,"lua/lib/outbox.lua",78],[236,"lua/lib/outbox.lua",85],[237,"lua/lib/outbox.lua",88],[266,"lua/lib/limited.lua",16],[267,"lua/lib/limited.lua",18],[274,"lua/lib/limited.lua",27],[278,"lua/lib/limited.lua",62],[283,"lua/lib/limited.lua",76],[287,"lua/lib/limited.lua",82],[299,"lua/lib/granted.lua",3],[300,"lua/lib/granted.lua",5],[304,"lua/lib/granted.lua",12],[308,"lua/lib/results.lua",3],[317,"lua/lib/results.lua",13],[318,"lua/lib/results.lua",15],[319,"lua/lib/lost.lua",4],[320,"lua/lib/lost.lua",7],[331,"lua/lib/lost.lua",19],[336,"lua/lib/notify.lua",19],[337,"lua/lib/notify.lua",22],[346,"lua/lib/notify.lua",34],[347,"lua/lib/notify.lua",36],[352,"lua/lib/notify.lua",43],[368,"lua/lib/notify.lua",60],[380,"lua/lib/notify.lua",74],[390,"lua/lib/notify.lua",85],[408,"lua/lib/notify.lua",105],[415,"lua/lib/notify.lua",115],[427,"lua/lib/notify.lua",130],[443,"lua/lib/notify.lua",148],[455,"lua/lib/notify.lua",161],[458,"lua/lib/notify.lua",166],[469,"lua/lib/notify.lua",179],[482,"lua/lib/notify.lua",193],[487,"lua/lib/notify.lua",199],[490,"lua/lib/notify.lua",204],[495,"lua/lib/notify.lua",211],[525,"lua/lib/notify.lua",243],[547,"lua/lib/notify.lua",267],[548,"lua/lib/notify.lua",269],[554,"lua/lib/notify.lua",276],[569,"lua/lib/notify.lua",292],[571,"lua/lib/notify.lua",296],[577,"lua/lib/notify.lua",303],[580,"lua/outbox/receive.lua",25],[582,"lua/outbox/receive.lua",28],[584,"lua/lib/lane.lua",34],[592,"lua/lib/lane.lua",57],[593,"lua/lib/limiter/aligned.lua",2],[595,"lua/lib/limiter/aligned.lua",5],[599,"lua/lib/limiter/aligned.lua",10],[608,"lua/lib/limiter/aligned.lua",20],[609,"lua/lib/limiter/aligned.lua",22],[620,"lua/lib/limiter/aligned.lua",34],[626,"lua/lib/limiter/level.lua",9],[630,"lua/lib/limiter/level.lua",14],[631,"lua/lib/limiter/level.lua",17],[636,"lua/lib/limiter/level.lua",24],[641,"lua/lib/limiter/level.lua",30],[645,"lua/lib/limiter/level.lua",36],[646,"lua/lib/limiter/level.lua",38],[657,"lua/lib/limiter/level.lua",50],[665,"lua/lib/limiter/level.lua",60],[681,"lua/lib/limiter/level.lua",79],[687,"lua/lib/limiter/level.lua",86],[706,"lua/lib/limiter/level.lua",106],[713,"lua/lib/limiter/level.lua",114],[772,"lua/lib/limiter/slots.lua",4],[774,"lua/lib/limiter/slots.lua",7],[775,"lua/lib/limiter/slots.lua",9],[776,"lua/lib/limiter/slots.lua",12],[791,"lua/lib/limiter/slots.lua",28],[801,"lua/lib/limiter/slots.lua",39],[806,"lua/lib/limiter/slots.lua",45],[830,"lua/lib/limiter/window.lua",4],[832,"lua/lib/limiter/window.lua",7],[833,"lua/lib/limiter/window.lua",9],[834,"lua/lib/limiter/window.lua",12],[838,"lua/lib/limiter/window.lua",17],[842,"lua/lib/limiter/window.lua",23],[852,"lua/lib/limiter/window.lua",35],[861,"lua/lib/limiter/window.lua",45],[867,"lua/lib/limiter/window.lua",53],[878,"lua/lib/limiter/window.lua",66],[887,"lua/lib/limiter/window.lua",76],[921,"lua/lib/limiter/window.lua",112],[955,"lua/lib/tally.lua",6],[956,"lua/lib/tally.lua",8],[957,"lua/lib/tally.lua",11],[971,"lua/lib/tally.lua",27],[994,"lua/lib/tally.lua",51],[997,"lua/lib/lane.lua",61],[998,"lua/lib/lane.lua",63],[999,"lua/lib/lane.lua",66],[1013,"lua/lib/lane.lua",81],[1014,"lua/lib/lane.lua",83],[1028,"lua/lib/lane.lua",104],[1036,"lua/lib/lane.lua",113],[1043,"lua/lib/lane.lua",122],[1047,"lua/lib/lane.lua",128],[1048,"lua/lib/lane.lua",131],[1054,"lua/lib/lane.lua",139],[1060,"lua/lib/lane.lua",146],[1064,"lua/lib/lane.lua",152],[1072,"lua/lib/lane.lua",161],[1073,"lua/lib/lane.lua",164],[1084,"lua/lib/lane.lua",177],[1087,"lua/lib/lane.lua",182],[1091,"lua/lib/lane.lua",187],[1098,"lua/lib/lane.lua",196],[1105,"lua/lib/lane.lua",204],[1111,"lua/lib/lane.lua",213],[1116,"lua/lib/lane.lua",219],[1125,"lua/lib/lane.lua",229],[1127,"lua/lib/lane.lua",247],[1135,"lua/lib/lane.lua",257],[1138,"lua/lib/lane.lua",263],[1143,"lua/lib/lane.lua",270],[1147,"lua/lib/lane.lua",275],[1150,"lua/lib/lane.lua",279],[1153,"lua/lib/lane.lua",283],[1187,"lua/lib/lane.lua",318],[1188,"lua/lib/lane.lua",321],[1192,"lua/lib/lane.lua",327],[1198,"lua/lib/lane.lua",334],[1201,"lua/lib/lane.lua",338],[1223,"lua/lib/lane.lua",361],[1227,"lua/lib/receive/back.lua",3],[1234,"lua/lib/receive/cool.lua",3],[1235,"lua/lib/receive/cool.lua",5],[1240,"lua/lib/receive/cool.lua",11],[1242,"lua/lib/receive/drop.lua",3],[1246,"lua/lib/receive/fail.lua",5],[1252,"lua/lib/receive/fail.lua",12],[1253,"lua/lib/receive/fail.lua",14],[1266,"lua/lib/receive/fail.lua",28],[1279,"lua/lib/receive/fail.lua",42],[1282,"lua/lib/receive/free.lua",3],[1290,"lua/lib/receive/grant.lua",8],[1306,"lua/lib/receive/grant.lua",25],[1310,"lua/lib/receive/grant.lua",30],[1311,"lua/lib/receive/grant.lua",32],[1317,"lua/lib/receive/grant.lua",39],[1319,"lua/lib/receive/late.lua",3],[1325,"lua/lib/receive/late.lua",10],[1329,"lua/lib/receive/points.lua",3],[1337,"lua/lib/receive/queue.lua",3],[1341,"lua/lib/receive/unused.lua",3],[1346,"lua/outbox/receive.lua",32],[1352,"lua/outbox/receive.lua",39],[1362,"lua/outbox/receive.lua",50],[1364,"lua/outbox/receive.lua",53]],
+  map: [[1,"lua/outbox/receive.lua",1],[2,"lua/outbox/receive.lua",9],[3,"lua/outbox/receive.lua",16],[4,"lua/outbox/receive.lua",15],[5,"lua/outbox/receive.lua",14],[6,"lua/outbox/receive.lua",13],[7,"lua/outbox/receive.lua",12],[8,"lua/outbox/receive.lua",11],[9,"lua/outbox/receive.lua",10],[10,"lua/outbox/receive.lua",17],[11,"lua/lib/root.lua",2],[13,"lua/lib/root.lua",8],[14,"lua/lib/batch.lua",13],[15,"lua/lib/batch.lua",15],[36,"lua/lib/batch.lua",44],[37,"lua/lib/batch.lua",50],[38,"lua/lib/batch.lua",54],[39,"lua/lib/batch.lua",63],[51,"lua/lib/batch.lua",76],[52,"lua/lib/batch.lua",84],[68,"lua/lib/batch.lua",110],[71,"lua/lib/batch.lua",122],[76,"lua/lib/batch.lua",130],[84,"lua/lib/batch.lua",139],[103,"lua/lib/ring.lua",4],[104,"lua/lib/ring.lua",28],[111,"lua/lib/ring.lua",37],[115,"lua/lib/ready.lua",9],[116,"lua/lib/ready.lua",11],[117,"lua/lib/ready.lua",14],[131,"lua/lib/ready.lua",29],[136,"lua/lib/ready.lua",35],[148,"lua/lib/ready.lua",48],[151,"lua/lib/ready.lua",52],[157,"lua/lib/delayed.lua",4],[159,"lua/lib/delayed.lua",7],[160,"lua/lib/delayed.lua",9],[164,"lua/lib/delayed.lua",15],[167,"lua/lib/delayed.lua",19],[175,"lua/lib/delayed.lua",29],[182,"lua/lib/delayed.lua",41],[191,"lua/lib/outbox.lua",15],[195,"lua/lib/outbox.lua",20],[196,"lua/lib/outbox.lua",22],[197,"lua/lib/outbox.lua",24],[198,"lua/lib/outbox.lua",27],[199,"lua/lib/outbox.lua",29],[203,"lua/lib/outbox.lua",35],[215,"lua/lib/outbox.lua",49],[219,"lua/lib/outbox.lua",54],[229,"lua/lib/outbox.lua",72],[233,"lua/lib/outbox.lua",78],[238,"lua/lib/outbox.lua",85],[239,"lua/lib/outbox.lua",88],[268,"lua/lib/limited.lua",16],[269,"lua/lib/limited.lua",18],[276,"lua/lib/limited.lua",27],[280,"lua/lib/limited.lua",62],[285,"lua/lib/limited.lua",76],[289,"lua/lib/limited.lua",82],[301,"lua/lib/granted.lua",3],[302,"lua/lib/granted.lua",5],[306,"lua/lib/granted.lua",12],[310,"lua/lib/results.lua",3],[319,"lua/lib/results.lua",13],[320,"lua/lib/results.lua",26],[321,"lua/lib/results.lua",28],[322,"lua/lib/lost.lua",4],[323,"lua/lib/lost.lua",7],[334,"lua/lib/lost.lua",19],[339,"lua/lib/notify.lua",19],[340,"lua/lib/notify.lua",22],[349,"lua/lib/notify.lua",34],[350,"lua/lib/notify.lua",36],[355,"lua/lib/notify.lua",43],[371,"lua/lib/notify.lua",60],[383,"lua/lib/notify.lua",74],[393,"lua/lib/notify.lua",85],[411,"lua/lib/notify.lua",105],[418,"lua/lib/notify.lua",115],[430,"lua/lib/notify.lua",130],[446,"lua/lib/notify.lua",148],[458,"lua/lib/notify.lua",161],[461,"lua/lib/notify.lua",166],[472,"lua/lib/notify.lua",179],[485,"lua/lib/notify.lua",193],[490,"lua/lib/notify.lua",199],[493,"lua/lib/notify.lua",204],[498,"lua/lib/notify.lua",211],[528,"lua/lib/notify.lua",243],[550,"lua/lib/notify.lua",267],[551,"lua/lib/notify.lua",269],[557,"lua/lib/notify.lua",276],[572,"lua/lib/notify.lua",292],[574,"lua/lib/notify.lua",296],[580,"lua/lib/notify.lua",303],[583,"lua/outbox/receive.lua",25],[585,"lua/outbox/receive.lua",28],[587,"lua/lib/lane.lua",34],[595,"lua/lib/lane.lua",57],[596,"lua/lib/limiter/aligned.lua",2],[598,"lua/lib/limiter/aligned.lua",5],[602,"lua/lib/limiter/aligned.lua",10],[611,"lua/lib/limiter/aligned.lua",20],[612,"lua/lib/limiter/aligned.lua",22],[623,"lua/lib/limiter/aligned.lua",34],[629,"lua/lib/limiter/level.lua",9],[633,"lua/lib/limiter/level.lua",14],[634,"lua/lib/limiter/level.lua",17],[639,"lua/lib/limiter/level.lua",24],[644,"lua/lib/limiter/level.lua",30],[648,"lua/lib/limiter/level.lua",36],[649,"lua/lib/limiter/level.lua",38],[660,"lua/lib/limiter/level.lua",50],[668,"lua/lib/limiter/level.lua",60],[684,"lua/lib/limiter/level.lua",79],[690,"lua/lib/limiter/level.lua",86],[709,"lua/lib/limiter/level.lua",106],[716,"lua/lib/limiter/level.lua",114],[775,"lua/lib/limiter/slots.lua",4],[777,"lua/lib/limiter/slots.lua",7],[778,"lua/lib/limiter/slots.lua",9],[779,"lua/lib/limiter/slots.lua",12],[794,"lua/lib/limiter/slots.lua",28],[804,"lua/lib/limiter/slots.lua",39],[809,"lua/lib/limiter/slots.lua",45],[833,"lua/lib/limiter/window.lua",4],[835,"lua/lib/limiter/window.lua",7],[836,"lua/lib/limiter/window.lua",9],[837,"lua/lib/limiter/window.lua",12],[841,"lua/lib/limiter/window.lua",17],[845,"lua/lib/limiter/window.lua",23],[855,"lua/lib/limiter/window.lua",35],[864,"lua/lib/limiter/window.lua",45],[870,"lua/lib/limiter/window.lua",53],[881,"lua/lib/limiter/window.lua",66],[890,"lua/lib/limiter/window.lua",76],[924,"lua/lib/limiter/window.lua",112],[958,"lua/lib/tally.lua",6],[959,"lua/lib/tally.lua",8],[960,"lua/lib/tally.lua",11],[974,"lua/lib/tally.lua",27],[997,"lua/lib/tally.lua",51],[1000,"lua/lib/lane.lua",61],[1001,"lua/lib/lane.lua",63],[1002,"lua/lib/lane.lua",66],[1016,"lua/lib/lane.lua",81],[1017,"lua/lib/lane.lua",83],[1031,"lua/lib/lane.lua",104],[1039,"lua/lib/lane.lua",113],[1046,"lua/lib/lane.lua",122],[1050,"lua/lib/lane.lua",128],[1051,"lua/lib/lane.lua",131],[1057,"lua/lib/lane.lua",139],[1063,"lua/lib/lane.lua",146],[1067,"lua/lib/lane.lua",152],[1075,"lua/lib/lane.lua",161],[1076,"lua/lib/lane.lua",164],[1087,"lua/lib/lane.lua",177],[1090,"lua/lib/lane.lua",182],[1094,"lua/lib/lane.lua",187],[1101,"lua/lib/lane.lua",196],[1108,"lua/lib/lane.lua",204],[1114,"lua/lib/lane.lua",213],[1119,"lua/lib/lane.lua",219],[1128,"lua/lib/lane.lua",229],[1130,"lua/lib/lane.lua",247],[1138,"lua/lib/lane.lua",257],[1141,"lua/lib/lane.lua",263],[1146,"lua/lib/lane.lua",270],[1150,"lua/lib/lane.lua",275],[1153,"lua/lib/lane.lua",279],[1156,"lua/lib/lane.lua",283],[1190,"lua/lib/lane.lua",318],[1191,"lua/lib/lane.lua",321],[1195,"lua/lib/lane.lua",327],[1201,"lua/lib/lane.lua",334],[1204,"lua/lib/lane.lua",338],[1226,"lua/lib/lane.lua",361],[1230,"lua/lib/receive/back.lua",3],[1237,"lua/lib/receive/cool.lua",3],[1238,"lua/lib/receive/cool.lua",5],[1243,"lua/lib/receive/cool.lua",11],[1245,"lua/lib/receive/drop.lua",3],[1249,"lua/lib/receive/fail.lua",5],[1255,"lua/lib/receive/fail.lua",12],[1256,"lua/lib/receive/fail.lua",14],[1269,"lua/lib/receive/fail.lua",28],[1282,"lua/lib/receive/fail.lua",42],[1285,"lua/lib/receive/free.lua",3],[1293,"lua/lib/receive/grant.lua",8],[1309,"lua/lib/receive/grant.lua",25],[1313,"lua/lib/receive/grant.lua",30],[1314,"lua/lib/receive/grant.lua",32],[1320,"lua/lib/receive/grant.lua",39],[1322,"lua/lib/receive/late.lua",3],[1328,"lua/lib/receive/late.lua",10],[1332,"lua/lib/receive/points.lua",3],[1340,"lua/lib/receive/queue.lua",3],[1344,"lua/lib/receive/unused.lua",3],[1349,"lua/outbox/receive.lua",32],[1355,"lua/outbox/receive.lua",39],[1365,"lua/outbox/receive.lua",50],[1367,"lua/outbox/receive.lua",53]],
 });
 
 /** Reads the first messages that wait for other partitions, oldest destination first; takes nothing away. See lua/outbox/slice.lua. */
-export const outboxSlice = script<{ meta: string }, { messages_max: number; destinations_max: number; now_ms?: number | '' | undefined; skip: readonly RestValue[] }, [number, number, [number, string[]][]]>({
+export const outboxSlice = script<{ meta: string }, { messages_max: number; destinations_max: number; now_ms?: number | '' | undefined; skip: readonly RestValue[] }, [number, number, [number, string[], number][]]>({
   name: 'outbox/slice',
   keys: ["meta"],
   args: [["messages_max","int"],["destinations_max","int"],["now_ms","now"]],
@@ -9910,9 +9946,10 @@ for i, destination in ipairs(chosen) do
   local key = root .. 'outbox:' .. destination
   local share = math.ceil(left / (#chosen - i + 1))
   local messages = call('ZRANGE', key, 0, share - 1)
-  if call('ZCARD', key) > #messages then more = 1 end
+  local cut = call('ZCARD', key) > #messages and 1 or 0
+  if cut == 1 then more = 1 end
   left = left - #messages
-  slices[#slices + 1] = { tonumber(destination), messages }
+  slices[#slices + 1] = { tonumber(destination), messages, cut }
 end
 return { now_ms, more, slices }`,
   map: [[1,"lua/outbox/slice.lua",1],[2,"lua/outbox/slice.lua",4],[3,"lua/outbox/slice.lua",7],[4,"lua/outbox/slice.lua",6],[5,"lua/outbox/slice.lua",5],[6,"lua/outbox/slice.lua",8],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/outbox/slice.lua",13],[14,"lua/outbox/slice.lua",18],[19,"lua/outbox/slice.lua",24]],
@@ -10328,15 +10365,16 @@ local function parked_write()
   if #origins_new > 0 then call('SADD', root .. 'parked', unpack(origins_new, 1, #origins_new)) end
   return origins
 end
-local function results_without(text, place)
+local function results_without_those(text, gone)
   local at, kept = 1, {}
   while at <= #text do
     local of, length = struct.unpack('>BI2', text, at)
-    if of ~= place then kept[#kept + 1] = string.sub(text, at, at + 2 + length) end
+    if not gone[of] then kept[#kept + 1] = string.sub(text, at, at + 2 + length) end
     at = at + 3 + length
   end
   return table.concat(kept)
 end
+local function results_without(text, place) return results_without_those(text, { [place] = true }) end
 local function result_field(local_index) return 'r' .. string.format('%.0f', math.floor(local_index / 16)) end
 local function round_undealt(b, entry) return b.o_from ~= nil and entry.from >= b.o_from and entry.from <= b.o_to end
 local dealt_batches, dealt_states, dealt_results = {}, {}, {}
@@ -10662,7 +10700,7 @@ if #runs > 0 then
   end
 end
 return { now_ms, (left <= 0 or visits >= VISITS_MAX or expanded or #granted == 2 * GRANTED_MAX) and 1 or notes_ready, delays_first() or 0, parked, runs, outbox_write() }`,
-  map: [[1,"lua/partition/claim.lua",1],[2,"lua/partition/claim.lua",9],[3,"lua/partition/claim.lua",17],[4,"lua/partition/claim.lua",16],[5,"lua/partition/claim.lua",15],[6,"lua/partition/claim.lua",14],[7,"lua/partition/claim.lua",13],[8,"lua/partition/claim.lua",12],[9,"lua/partition/claim.lua",11],[10,"lua/partition/claim.lua",10],[11,"lua/partition/claim.lua",18],[12,"lua/lib/root.lua",2],[14,"lua/lib/root.lua",8],[15,"lua/lib/batch.lua",13],[16,"lua/lib/batch.lua",15],[37,"lua/lib/batch.lua",44],[38,"lua/lib/batch.lua",50],[39,"lua/lib/batch.lua",52],[40,"lua/lib/batch.lua",54],[41,"lua/lib/batch.lua",63],[53,"lua/lib/batch.lua",76],[54,"lua/lib/batch.lua",110],[57,"lua/lib/batch.lua",130],[65,"lua/lib/batch.lua",139],[84,"lua/lib/ring.lua",4],[85,"lua/lib/ring.lua",6],[93,"lua/lib/ring.lua",16],[99,"lua/lib/ring.lua",23],[100,"lua/lib/ring.lua",25],[101,"lua/lib/ring.lua",28],[108,"lua/lib/ring.lua",37],[112,"lua/lib/ring.lua",43],[120,"lua/lib/ring.lua",52],[126,"lua/lib/ready.lua",9],[127,"lua/lib/ready.lua",11],[128,"lua/lib/ready.lua",14],[142,"lua/lib/ready.lua",29],[147,"lua/lib/ready.lua",35],[159,"lua/lib/ready.lua",48],[162,"lua/lib/ready.lua",52],[168,"lua/lib/ready.lua",63],[171,"lua/lib/ready.lua",67],[178,"lua/lib/ready.lua",76],[179,"lua/lib/delayed.lua",4],[181,"lua/lib/delayed.lua",7],[182,"lua/lib/delayed.lua",9],[186,"lua/lib/delayed.lua",15],[189,"lua/lib/delayed.lua",19],[197,"lua/lib/delayed.lua",29],[204,"lua/lib/outbox.lua",15],[208,"lua/lib/outbox.lua",20],[209,"lua/lib/outbox.lua",22],[210,"lua/lib/outbox.lua",24],[211,"lua/lib/outbox.lua",27],[212,"lua/lib/outbox.lua",29],[216,"lua/lib/outbox.lua",35],[228,"lua/lib/outbox.lua",49],[232,"lua/lib/outbox.lua",54],[242,"lua/lib/outbox.lua",66],[246,"lua/lib/outbox.lua",72],[250,"lua/lib/outbox.lua",88],[279,"lua/lib/limited.lua",16],[280,"lua/lib/limited.lua",18],[287,"lua/lib/limited.lua",27],[291,"lua/lib/limited.lua",33],[302,"lua/lib/limited.lua",46],[306,"lua/lib/limited.lua",52],[314,"lua/lib/limited.lua",62],[319,"lua/lib/limited.lua",76],[323,"lua/lib/limited.lua",82],[335,"lua/lib/granted.lua",3],[336,"lua/lib/granted.lua",5],[340,"lua/lib/granted.lua",10],[341,"lua/lib/granted.lua",12],[345,"lua/lib/parked.lua",5],[347,"lua/lib/parked.lua",8],[353,"lua/lib/parked.lua",16],[365,"lua/lib/parked.lua",30],[378,"lua/lib/parked.lua",45],[386,"lua/lib/parked.lua",56],[405,"lua/lib/results.lua",3],[414,"lua/lib/results.lua",15],[415,"lua/lib/round.lua",24],[416,"lua/lib/round.lua",27],[417,"lua/lib/round.lua",30],[435,"lua/lib/round.lua",50],[442,"lua/lib/round.lua",59],[446,"lua/lib/round.lua",65],[450,"lua/lib/round.lua",70],[465,"lua/partition/claim.lua",26],[466,"lua/partition/claim.lua",29],[467,"lua/partition/claim.lua",31],[468,"lua/partition/claim.lua",33],[473,"lua/partition/claim.lua",39],[474,"lua/partition/claim.lua",42],[481,"lua/partition/claim.lua",51],[487,"lua/partition/claim.lua",58],[491,"lua/partition/claim.lua",63],[507,"lua/partition/claim.lua",81],[508,"lua/partition/claim.lua",83],[512,"lua/partition/claim.lua",89],[525,"lua/partition/claim.lua",105],[530,"lua/partition/claim.lua",112],[533,"lua/partition/claim.lua",116],[551,"lua/partition/claim.lua",137],[577,"lua/partition/claim.lua",165],[600,"lua/partition/claim.lua",190],[604,"lua/partition/claim.lua",196],[605,"lua/partition/claim.lua",198],[639,"lua/partition/claim.lua",234],[655,"lua/partition/claim.lua",251],[669,"lua/partition/claim.lua",267],[670,"lua/partition/claim.lua",270],[673,"lua/partition/claim.lua",274],[693,"lua/partition/claim.lua",295],[708,"lua/partition/claim.lua",311],[713,"lua/partition/claim.lua",317],[715,"lua/partition/claim.lua",320],[733,"lua/partition/claim.lua",339],[734,"lua/partition/claim.lua",342]],
+  map: [[1,"lua/partition/claim.lua",1],[2,"lua/partition/claim.lua",9],[3,"lua/partition/claim.lua",17],[4,"lua/partition/claim.lua",16],[5,"lua/partition/claim.lua",15],[6,"lua/partition/claim.lua",14],[7,"lua/partition/claim.lua",13],[8,"lua/partition/claim.lua",12],[9,"lua/partition/claim.lua",11],[10,"lua/partition/claim.lua",10],[11,"lua/partition/claim.lua",18],[12,"lua/lib/root.lua",2],[14,"lua/lib/root.lua",8],[15,"lua/lib/batch.lua",13],[16,"lua/lib/batch.lua",15],[37,"lua/lib/batch.lua",44],[38,"lua/lib/batch.lua",50],[39,"lua/lib/batch.lua",52],[40,"lua/lib/batch.lua",54],[41,"lua/lib/batch.lua",63],[53,"lua/lib/batch.lua",76],[54,"lua/lib/batch.lua",110],[57,"lua/lib/batch.lua",130],[65,"lua/lib/batch.lua",139],[84,"lua/lib/ring.lua",4],[85,"lua/lib/ring.lua",6],[93,"lua/lib/ring.lua",16],[99,"lua/lib/ring.lua",23],[100,"lua/lib/ring.lua",25],[101,"lua/lib/ring.lua",28],[108,"lua/lib/ring.lua",37],[112,"lua/lib/ring.lua",43],[120,"lua/lib/ring.lua",52],[126,"lua/lib/ready.lua",9],[127,"lua/lib/ready.lua",11],[128,"lua/lib/ready.lua",14],[142,"lua/lib/ready.lua",29],[147,"lua/lib/ready.lua",35],[159,"lua/lib/ready.lua",48],[162,"lua/lib/ready.lua",52],[168,"lua/lib/ready.lua",63],[171,"lua/lib/ready.lua",67],[178,"lua/lib/ready.lua",76],[179,"lua/lib/delayed.lua",4],[181,"lua/lib/delayed.lua",7],[182,"lua/lib/delayed.lua",9],[186,"lua/lib/delayed.lua",15],[189,"lua/lib/delayed.lua",19],[197,"lua/lib/delayed.lua",29],[204,"lua/lib/outbox.lua",15],[208,"lua/lib/outbox.lua",20],[209,"lua/lib/outbox.lua",22],[210,"lua/lib/outbox.lua",24],[211,"lua/lib/outbox.lua",27],[212,"lua/lib/outbox.lua",29],[216,"lua/lib/outbox.lua",35],[228,"lua/lib/outbox.lua",49],[232,"lua/lib/outbox.lua",54],[242,"lua/lib/outbox.lua",66],[246,"lua/lib/outbox.lua",72],[250,"lua/lib/outbox.lua",88],[279,"lua/lib/limited.lua",16],[280,"lua/lib/limited.lua",18],[287,"lua/lib/limited.lua",27],[291,"lua/lib/limited.lua",33],[302,"lua/lib/limited.lua",46],[306,"lua/lib/limited.lua",52],[314,"lua/lib/limited.lua",62],[319,"lua/lib/limited.lua",76],[323,"lua/lib/limited.lua",82],[335,"lua/lib/granted.lua",3],[336,"lua/lib/granted.lua",5],[340,"lua/lib/granted.lua",10],[341,"lua/lib/granted.lua",12],[345,"lua/lib/parked.lua",5],[347,"lua/lib/parked.lua",8],[353,"lua/lib/parked.lua",16],[365,"lua/lib/parked.lua",30],[378,"lua/lib/parked.lua",45],[386,"lua/lib/parked.lua",56],[405,"lua/lib/results.lua",3],[414,"lua/lib/results.lua",13],[415,"lua/lib/results.lua",28],[416,"lua/lib/round.lua",24],[417,"lua/lib/round.lua",27],[418,"lua/lib/round.lua",30],[436,"lua/lib/round.lua",50],[443,"lua/lib/round.lua",59],[447,"lua/lib/round.lua",65],[451,"lua/lib/round.lua",70],[466,"lua/partition/claim.lua",26],[467,"lua/partition/claim.lua",29],[468,"lua/partition/claim.lua",31],[469,"lua/partition/claim.lua",33],[474,"lua/partition/claim.lua",39],[475,"lua/partition/claim.lua",42],[482,"lua/partition/claim.lua",51],[488,"lua/partition/claim.lua",58],[492,"lua/partition/claim.lua",63],[508,"lua/partition/claim.lua",81],[509,"lua/partition/claim.lua",83],[513,"lua/partition/claim.lua",89],[526,"lua/partition/claim.lua",105],[531,"lua/partition/claim.lua",112],[534,"lua/partition/claim.lua",116],[552,"lua/partition/claim.lua",137],[578,"lua/partition/claim.lua",165],[601,"lua/partition/claim.lua",190],[605,"lua/partition/claim.lua",196],[606,"lua/partition/claim.lua",198],[640,"lua/partition/claim.lua",234],[656,"lua/partition/claim.lua",251],[670,"lua/partition/claim.lua",267],[671,"lua/partition/claim.lua",270],[674,"lua/partition/claim.lua",274],[694,"lua/partition/claim.lua",295],[709,"lua/partition/claim.lua",311],[714,"lua/partition/claim.lua",317],[716,"lua/partition/claim.lua",320],[734,"lua/partition/claim.lua",339],[735,"lua/partition/claim.lua",342]],
 });
 
 /** Lets tasks start that wait for rate limiters, as many as those allow now, and fails those that have waited too long. See lua/partition/grant.lua. */
@@ -11387,7 +11425,7 @@ local function grant_range(lane, range, tasks_max)
   lane_take(lane, range, tasks)
   local life_ms = lane.machine and lane.machine.life and math.min(GRANT_MS, lane.machine.life(lane, granted_ms)) or GRANT_MS
   local marks = lane_text(range.place) .. ' ' .. lane_text(granted_ms) .. ' ' .. lane_text(life_ms)
-  local entry = lane_entry_text(lane, range, from, to, range.kind .. (lane.cooldown == '1' and '!' or ''), cost)
+  local entry = lane_entry_text(lane, range, from, to, range.kind .. (lane_limited(lane) and lane.cooldown == '1' and '!' or ''), cost)
   grant_send(lane, range, 'grant', marks .. ' ' .. lane_text(range.to) .. ' ' .. entry)
   lane.granted = lane.granted + tasks
   lane.waits[#lane.waits + 1] = wait_ms
@@ -12289,14 +12327,23 @@ end
 local function notify_write()
   if notify then notify.write() end
 end
-local function results_without(text, place)
+local function results_without_those(text, gone)
   local at, kept = 1, {}
   while at <= #text do
     local of, length = struct.unpack('>BI2', text, at)
-    if of ~= place then kept[#kept + 1] = string.sub(text, at, at + 2 + length) end
+    if not gone[of] then kept[#kept + 1] = string.sub(text, at, at + 2 + length) end
     at = at + 3 + length
   end
   return table.concat(kept)
+end
+local function results_replaced(text, records)
+  local at, gone = 1, {}
+  while at <= #records do
+    local of, length = struct.unpack('>BI2', records, at)
+    gone[of] = true
+    at = at + 3 + length
+  end
+  return results_without_those(text, gone)
 end
 local active = root .. 'active:' .. holder
 local flags, seen, gone, marks, results, touched = {}, {}, {}, {}, {}, {}
@@ -12380,7 +12427,7 @@ local function results_write(b, ref, base, list)
   for i, result in ipairs(list) do
     local field, records = result[1], result[2]
     local before = fields[field] or stored[i] or ''
-    if ref.attempt > 1 and #before > 0 then before = results_without(before, (string.byte(records))) end
+    if #before > 0 and (ref.attempt > 1 or ref.limit ~= '') then before = results_replaced(before, records) end
     fields[field] = before .. records
   end
 end
@@ -12423,13 +12470,13 @@ local function settle(group)
     end
   end
   local limit = ref.limit ~= '' and limiter_told(group, ref)
+  if limit then limiter_freed(b, group, ref, limit) end
   if batch_live(b) then
     for _, delay in ipairs(group.delays) do
       local i = tonumber(delay[1])
       queue_again(b, ref, limit, outcomes[i], i, tonumber(delay[2]))
     end
   end
-  if limit then limiter_freed(b, group, ref, limit) end
   results_write(b, ref, (segment_bounds(b, ref.from)), group.results)
   if settled == flying then gone[#gone + 1] = group.name end
   touched[b] = true
@@ -12457,7 +12504,7 @@ batch_save(now_ms)
 notify_write()
 queue_write()
 return { now_ms, delays_first() or 0, flags, #plans_made > 0 and 1 or 0, outbox_write() }`,
-  map: [[1,"lua/partition/settle.lua",1],[2,"lua/partition/settle.lua",13],[3,"lua/partition/settle.lua",17],[4,"lua/partition/settle.lua",16],[5,"lua/partition/settle.lua",15],[6,"lua/partition/settle.lua",14],[7,"lua/partition/settle.lua",18],[8,"lua/lib/root.lua",2],[10,"lua/lib/root.lua",8],[11,"lua/lib/batch.lua",13],[12,"lua/lib/batch.lua",15],[33,"lua/lib/batch.lua",44],[34,"lua/lib/batch.lua",63],[46,"lua/lib/batch.lua",76],[47,"lua/lib/batch.lua",84],[63,"lua/lib/batch.lua",110],[66,"lua/lib/batch.lua",122],[71,"lua/lib/batch.lua",130],[79,"lua/lib/batch.lua",139],[98,"lua/lib/ring.lua",4],[99,"lua/lib/ring.lua",28],[106,"lua/lib/ring.lua",37],[110,"lua/lib/ready.lua",9],[111,"lua/lib/ready.lua",11],[112,"lua/lib/ready.lua",14],[126,"lua/lib/ready.lua",29],[131,"lua/lib/ready.lua",35],[143,"lua/lib/ready.lua",48],[146,"lua/lib/ready.lua",67],[153,"lua/lib/ready.lua",76],[154,"lua/lib/ready.lua",79],[155,"lua/lib/delayed.lua",4],[157,"lua/lib/delayed.lua",7],[158,"lua/lib/delayed.lua",9],[162,"lua/lib/delayed.lua",15],[165,"lua/lib/delayed.lua",19],[173,"lua/lib/delayed.lua",29],[180,"lua/lib/outbox.lua",15],[184,"lua/lib/outbox.lua",20],[185,"lua/lib/outbox.lua",22],[186,"lua/lib/outbox.lua",24],[187,"lua/lib/outbox.lua",27],[188,"lua/lib/outbox.lua",29],[192,"lua/lib/outbox.lua",35],[204,"lua/lib/outbox.lua",49],[208,"lua/lib/outbox.lua",54],[218,"lua/lib/outbox.lua",66],[222,"lua/lib/outbox.lua",72],[226,"lua/lib/outbox.lua",88],[255,"lua/lib/limited.lua",18],[262,"lua/lib/limited.lua",33],[273,"lua/lib/limited.lua",46],[277,"lua/lib/limited.lua",62],[282,"lua/lib/limited.lua",69],[287,"lua/lib/limited.lua",76],[291,"lua/lib/notify.lua",19],[292,"lua/lib/notify.lua",22],[301,"lua/lib/notify.lua",34],[302,"lua/lib/notify.lua",36],[307,"lua/lib/notify.lua",43],[323,"lua/lib/notify.lua",60],[335,"lua/lib/notify.lua",74],[345,"lua/lib/notify.lua",85],[363,"lua/lib/notify.lua",105],[370,"lua/lib/notify.lua",115],[382,"lua/lib/notify.lua",130],[398,"lua/lib/notify.lua",148],[410,"lua/lib/notify.lua",161],[413,"lua/lib/notify.lua",166],[424,"lua/lib/notify.lua",179],[437,"lua/lib/notify.lua",193],[442,"lua/lib/notify.lua",199],[445,"lua/lib/notify.lua",204],[450,"lua/lib/notify.lua",211],[480,"lua/lib/notify.lua",243],[502,"lua/lib/notify.lua",267],[503,"lua/lib/notify.lua",269],[509,"lua/lib/notify.lua",276],[524,"lua/lib/notify.lua",292],[526,"lua/lib/notify.lua",296],[532,"lua/lib/notify.lua",303],[535,"lua/lib/results.lua",3],[544,"lua/partition/settle.lua",26],[546,"lua/partition/settle.lua",30],[552,"lua/partition/settle.lua",37],[562,"lua/partition/settle.lua",49],[572,"lua/partition/settle.lua",61],[581,"lua/partition/settle.lua",71],[587,"lua/partition/settle.lua",78],[598,"lua/partition/settle.lua",91],[605,"lua/partition/settle.lua",99],[616,"lua/partition/settle.lua",112],[630,"lua/partition/settle.lua",129],[645,"lua/partition/settle.lua",145],[681,"lua/partition/settle.lua",182],[689,"lua/partition/settle.lua",191]],
+  map: [[1,"lua/partition/settle.lua",1],[2,"lua/partition/settle.lua",13],[3,"lua/partition/settle.lua",17],[4,"lua/partition/settle.lua",16],[5,"lua/partition/settle.lua",15],[6,"lua/partition/settle.lua",14],[7,"lua/partition/settle.lua",18],[8,"lua/lib/root.lua",2],[10,"lua/lib/root.lua",8],[11,"lua/lib/batch.lua",13],[12,"lua/lib/batch.lua",15],[33,"lua/lib/batch.lua",44],[34,"lua/lib/batch.lua",63],[46,"lua/lib/batch.lua",76],[47,"lua/lib/batch.lua",84],[63,"lua/lib/batch.lua",110],[66,"lua/lib/batch.lua",122],[71,"lua/lib/batch.lua",130],[79,"lua/lib/batch.lua",139],[98,"lua/lib/ring.lua",4],[99,"lua/lib/ring.lua",28],[106,"lua/lib/ring.lua",37],[110,"lua/lib/ready.lua",9],[111,"lua/lib/ready.lua",11],[112,"lua/lib/ready.lua",14],[126,"lua/lib/ready.lua",29],[131,"lua/lib/ready.lua",35],[143,"lua/lib/ready.lua",48],[146,"lua/lib/ready.lua",67],[153,"lua/lib/ready.lua",76],[154,"lua/lib/ready.lua",79],[155,"lua/lib/delayed.lua",4],[157,"lua/lib/delayed.lua",7],[158,"lua/lib/delayed.lua",9],[162,"lua/lib/delayed.lua",15],[165,"lua/lib/delayed.lua",19],[173,"lua/lib/delayed.lua",29],[180,"lua/lib/outbox.lua",15],[184,"lua/lib/outbox.lua",20],[185,"lua/lib/outbox.lua",22],[186,"lua/lib/outbox.lua",24],[187,"lua/lib/outbox.lua",27],[188,"lua/lib/outbox.lua",29],[192,"lua/lib/outbox.lua",35],[204,"lua/lib/outbox.lua",49],[208,"lua/lib/outbox.lua",54],[218,"lua/lib/outbox.lua",66],[222,"lua/lib/outbox.lua",72],[226,"lua/lib/outbox.lua",88],[255,"lua/lib/limited.lua",18],[262,"lua/lib/limited.lua",33],[273,"lua/lib/limited.lua",46],[277,"lua/lib/limited.lua",62],[282,"lua/lib/limited.lua",69],[287,"lua/lib/limited.lua",76],[291,"lua/lib/notify.lua",19],[292,"lua/lib/notify.lua",22],[301,"lua/lib/notify.lua",34],[302,"lua/lib/notify.lua",36],[307,"lua/lib/notify.lua",43],[323,"lua/lib/notify.lua",60],[335,"lua/lib/notify.lua",74],[345,"lua/lib/notify.lua",85],[363,"lua/lib/notify.lua",105],[370,"lua/lib/notify.lua",115],[382,"lua/lib/notify.lua",130],[398,"lua/lib/notify.lua",148],[410,"lua/lib/notify.lua",161],[413,"lua/lib/notify.lua",166],[424,"lua/lib/notify.lua",179],[437,"lua/lib/notify.lua",193],[442,"lua/lib/notify.lua",199],[445,"lua/lib/notify.lua",204],[450,"lua/lib/notify.lua",211],[480,"lua/lib/notify.lua",243],[502,"lua/lib/notify.lua",267],[503,"lua/lib/notify.lua",269],[509,"lua/lib/notify.lua",276],[524,"lua/lib/notify.lua",292],[526,"lua/lib/notify.lua",296],[532,"lua/lib/notify.lua",303],[535,"lua/lib/results.lua",3],[544,"lua/lib/results.lua",16],[553,"lua/partition/settle.lua",26],[555,"lua/partition/settle.lua",30],[561,"lua/partition/settle.lua",37],[571,"lua/partition/settle.lua",49],[581,"lua/partition/settle.lua",61],[590,"lua/partition/settle.lua",71],[596,"lua/partition/settle.lua",78],[607,"lua/partition/settle.lua",91],[614,"lua/partition/settle.lua",99],[625,"lua/partition/settle.lua",112],[635,"lua/partition/settle.lua",123],[639,"lua/partition/settle.lua",130],[654,"lua/partition/settle.lua",146],[678,"lua/partition/settle.lua",171],[690,"lua/partition/settle.lua",184],[698,"lua/partition/settle.lua",193]],
 });
 
 /** What time brings to a partition: work becomes due, batches expire or are deleted, silent holders lose their work. See lua/partition/tick.lua. */
@@ -12815,15 +12862,16 @@ local function granted_write()
   for i = 1, #granted_new, 1000 do call('ZADD', root .. 'granted', unpack(granted_new, i, math.min(i + 999, #granted_new))) end
   for i = 1, #granted_gone, 1000 do call('ZREM', root .. 'granted', unpack(granted_gone, i, math.min(i + 999, #granted_gone))) end
 end
-local function results_without(text, place)
+local function results_without_those(text, gone)
   local at, kept = 1, {}
   while at <= #text do
     local of, length = struct.unpack('>BI2', text, at)
-    if of ~= place then kept[#kept + 1] = string.sub(text, at, at + 2 + length) end
+    if not gone[of] then kept[#kept + 1] = string.sub(text, at, at + 2 + length) end
     at = at + 3 + length
   end
   return table.concat(kept)
 end
+local function results_without(text, place) return results_without_those(text, { [place] = true }) end
 local function result_record(place, json) return struct.pack('>BI2', place, #json) .. json end
 local function result_field(local_index) return 'r' .. string.format('%.0f', math.floor(local_index / 16)) end
 local lost_results = {}
@@ -13169,6 +13217,7 @@ local function recover(name, member)
   for first, after in string.gmatch(states, '()' .. member_byte(ref) .. '+()') do
     local from, to = ref.from + first - 1, ref.from + after - 2
     recovered = recovered + to - from + 1
+    if limit then limited_free(now_ms, limit, ref.core, from, to) end
     b.r = b.r - (to - from + 1)
     marks_state[#marks_state + 1] = { b.key .. ':s', from, string.rep(over and 'f' or 'r', to - from + 1) }
     if over then
@@ -13181,7 +13230,6 @@ local function recover(name, member)
     else
       again(b, ref, from, to, recoveries, limit and limit.waiting or '')
     end
-    if limit then limited_free(now_ms, limit, ref.core, from, to) end
   end
   batch_end(b, now_ms, b.s == 'tray' and tray_keep_ms or keep_ms)
 end
@@ -13375,7 +13423,7 @@ notify_write()
 queue_write()
 if outbox_write() == 1 or waiting == 1 then flags = flags + 1 end
 return { now_ms, next_ms, more, #due, expired, recovered, #purged, ready, early, parked, flags }`,
-  map: [[1,"lua/partition/tick.lua",1],[2,"lua/partition/tick.lua",10],[11,"lua/lib/root.lua",2],[13,"lua/lib/root.lua",8],[14,"lua/lib/batch.lua",13],[15,"lua/lib/batch.lua",15],[36,"lua/lib/batch.lua",44],[37,"lua/lib/batch.lua",46],[38,"lua/lib/batch.lua",50],[39,"lua/lib/batch.lua",54],[40,"lua/lib/batch.lua",63],[52,"lua/lib/batch.lua",76],[53,"lua/lib/batch.lua",84],[69,"lua/lib/batch.lua",102],[76,"lua/lib/batch.lua",110],[79,"lua/lib/batch.lua",115],[84,"lua/lib/batch.lua",122],[89,"lua/lib/batch.lua",130],[97,"lua/lib/batch.lua",139],[116,"lua/lib/ring.lua",4],[117,"lua/lib/ring.lua",28],[124,"lua/lib/ring.lua",37],[128,"lua/lib/ready.lua",9],[129,"lua/lib/ready.lua",11],[130,"lua/lib/ready.lua",14],[144,"lua/lib/ready.lua",29],[149,"lua/lib/ready.lua",35],[161,"lua/lib/ready.lua",48],[164,"lua/lib/ready.lua",52],[170,"lua/lib/ready.lua",67],[177,"lua/lib/ready.lua",76],[178,"lua/lib/ready.lua",79],[179,"lua/lib/delayed.lua",4],[181,"lua/lib/delayed.lua",7],[182,"lua/lib/delayed.lua",9],[186,"lua/lib/delayed.lua",15],[189,"lua/lib/delayed.lua",19],[197,"lua/lib/delayed.lua",29],[204,"lua/lib/outbox.lua",15],[208,"lua/lib/outbox.lua",20],[209,"lua/lib/outbox.lua",22],[210,"lua/lib/outbox.lua",24],[211,"lua/lib/outbox.lua",27],[212,"lua/lib/outbox.lua",29],[216,"lua/lib/outbox.lua",35],[228,"lua/lib/outbox.lua",49],[232,"lua/lib/outbox.lua",54],[242,"lua/lib/outbox.lua",66],[246,"lua/lib/outbox.lua",72],[250,"lua/lib/outbox.lua",88],[279,"lua/lib/limited.lua",12],[280,"lua/lib/limited.lua",18],[287,"lua/lib/limited.lua",27],[291,"lua/lib/limited.lua",33],[302,"lua/lib/limited.lua",46],[306,"lua/lib/limited.lua",62],[311,"lua/lib/limited.lua",69],[316,"lua/lib/limited.lua",76],[320,"lua/lib/limited.lua",82],[332,"lua/lib/limited.lua",96],[344,"lua/lib/granted.lua",3],[345,"lua/lib/granted.lua",10],[346,"lua/lib/granted.lua",12],[350,"lua/lib/results.lua",3],[359,"lua/lib/results.lua",13],[360,"lua/lib/results.lua",15],[361,"lua/lib/lost.lua",4],[362,"lua/lib/lost.lua",7],[373,"lua/lib/lost.lua",19],[378,"lua/lib/notify.lua",19],[379,"lua/lib/notify.lua",22],[388,"lua/lib/notify.lua",34],[389,"lua/lib/notify.lua",36],[394,"lua/lib/notify.lua",43],[410,"lua/lib/notify.lua",60],[422,"lua/lib/notify.lua",74],[432,"lua/lib/notify.lua",85],[450,"lua/lib/notify.lua",105],[457,"lua/lib/notify.lua",115],[469,"lua/lib/notify.lua",130],[485,"lua/lib/notify.lua",148],[497,"lua/lib/notify.lua",161],[500,"lua/lib/notify.lua",166],[511,"lua/lib/notify.lua",179],[524,"lua/lib/notify.lua",193],[529,"lua/lib/notify.lua",199],[532,"lua/lib/notify.lua",204],[537,"lua/lib/notify.lua",211],[567,"lua/lib/notify.lua",243],[589,"lua/lib/notify.lua",267],[590,"lua/lib/notify.lua",269],[596,"lua/lib/notify.lua",276],[611,"lua/lib/notify.lua",292],[613,"lua/lib/notify.lua",296],[619,"lua/lib/notify.lua",303],[622,"lua/partition/tick.lua",26],[623,"lua/partition/tick.lua",28],[624,"lua/partition/tick.lua",30],[627,"lua/partition/tick.lua",35],[643,"lua/partition/tick.lua",53],[648,"lua/partition/tick.lua",59],[652,"lua/partition/tick.lua",64],[674,"lua/partition/tick.lua",88],[676,"lua/partition/tick.lua",91],[680,"lua/partition/tick.lua",98],[692,"lua/partition/tick.lua",112],[720,"lua/partition/tick.lua",141],[738,"lua/partition/tick.lua",162],[742,"lua/partition/tick.lua",167],[780,"lua/partition/tick.lua",207],[787,"lua/partition/tick.lua",216],[788,"lua/partition/tick.lua",218],[812,"lua/partition/tick.lua",243],[832,"lua/partition/tick.lua",266],[854,"lua/partition/tick.lua",289],[855,"lua/partition/tick.lua",292],[858,"lua/partition/tick.lua",296],[869,"lua/partition/tick.lua",308],[871,"lua/partition/tick.lua",311],[872,"lua/partition/tick.lua",313],[873,"lua/partition/tick.lua",315]],
+  map: [[1,"lua/partition/tick.lua",1],[2,"lua/partition/tick.lua",10],[11,"lua/lib/root.lua",2],[13,"lua/lib/root.lua",8],[14,"lua/lib/batch.lua",13],[15,"lua/lib/batch.lua",15],[36,"lua/lib/batch.lua",44],[37,"lua/lib/batch.lua",46],[38,"lua/lib/batch.lua",50],[39,"lua/lib/batch.lua",54],[40,"lua/lib/batch.lua",63],[52,"lua/lib/batch.lua",76],[53,"lua/lib/batch.lua",84],[69,"lua/lib/batch.lua",102],[76,"lua/lib/batch.lua",110],[79,"lua/lib/batch.lua",115],[84,"lua/lib/batch.lua",122],[89,"lua/lib/batch.lua",130],[97,"lua/lib/batch.lua",139],[116,"lua/lib/ring.lua",4],[117,"lua/lib/ring.lua",28],[124,"lua/lib/ring.lua",37],[128,"lua/lib/ready.lua",9],[129,"lua/lib/ready.lua",11],[130,"lua/lib/ready.lua",14],[144,"lua/lib/ready.lua",29],[149,"lua/lib/ready.lua",35],[161,"lua/lib/ready.lua",48],[164,"lua/lib/ready.lua",52],[170,"lua/lib/ready.lua",67],[177,"lua/lib/ready.lua",76],[178,"lua/lib/ready.lua",79],[179,"lua/lib/delayed.lua",4],[181,"lua/lib/delayed.lua",7],[182,"lua/lib/delayed.lua",9],[186,"lua/lib/delayed.lua",15],[189,"lua/lib/delayed.lua",19],[197,"lua/lib/delayed.lua",29],[204,"lua/lib/outbox.lua",15],[208,"lua/lib/outbox.lua",20],[209,"lua/lib/outbox.lua",22],[210,"lua/lib/outbox.lua",24],[211,"lua/lib/outbox.lua",27],[212,"lua/lib/outbox.lua",29],[216,"lua/lib/outbox.lua",35],[228,"lua/lib/outbox.lua",49],[232,"lua/lib/outbox.lua",54],[242,"lua/lib/outbox.lua",66],[246,"lua/lib/outbox.lua",72],[250,"lua/lib/outbox.lua",88],[279,"lua/lib/limited.lua",12],[280,"lua/lib/limited.lua",18],[287,"lua/lib/limited.lua",27],[291,"lua/lib/limited.lua",33],[302,"lua/lib/limited.lua",46],[306,"lua/lib/limited.lua",62],[311,"lua/lib/limited.lua",69],[316,"lua/lib/limited.lua",76],[320,"lua/lib/limited.lua",82],[332,"lua/lib/limited.lua",96],[344,"lua/lib/granted.lua",3],[345,"lua/lib/granted.lua",10],[346,"lua/lib/granted.lua",12],[350,"lua/lib/results.lua",3],[359,"lua/lib/results.lua",13],[360,"lua/lib/results.lua",26],[361,"lua/lib/results.lua",28],[362,"lua/lib/lost.lua",4],[363,"lua/lib/lost.lua",7],[374,"lua/lib/lost.lua",19],[379,"lua/lib/notify.lua",19],[380,"lua/lib/notify.lua",22],[389,"lua/lib/notify.lua",34],[390,"lua/lib/notify.lua",36],[395,"lua/lib/notify.lua",43],[411,"lua/lib/notify.lua",60],[423,"lua/lib/notify.lua",74],[433,"lua/lib/notify.lua",85],[451,"lua/lib/notify.lua",105],[458,"lua/lib/notify.lua",115],[470,"lua/lib/notify.lua",130],[486,"lua/lib/notify.lua",148],[498,"lua/lib/notify.lua",161],[501,"lua/lib/notify.lua",166],[512,"lua/lib/notify.lua",179],[525,"lua/lib/notify.lua",193],[530,"lua/lib/notify.lua",199],[533,"lua/lib/notify.lua",204],[538,"lua/lib/notify.lua",211],[568,"lua/lib/notify.lua",243],[590,"lua/lib/notify.lua",267],[591,"lua/lib/notify.lua",269],[597,"lua/lib/notify.lua",276],[612,"lua/lib/notify.lua",292],[614,"lua/lib/notify.lua",296],[620,"lua/lib/notify.lua",303],[623,"lua/partition/tick.lua",26],[624,"lua/partition/tick.lua",28],[625,"lua/partition/tick.lua",30],[628,"lua/partition/tick.lua",35],[644,"lua/partition/tick.lua",53],[649,"lua/partition/tick.lua",59],[653,"lua/partition/tick.lua",64],[675,"lua/partition/tick.lua",88],[677,"lua/partition/tick.lua",91],[681,"lua/partition/tick.lua",98],[693,"lua/partition/tick.lua",112],[705,"lua/partition/tick.lua",125],[721,"lua/partition/tick.lua",142],[739,"lua/partition/tick.lua",163],[743,"lua/partition/tick.lua",168],[781,"lua/partition/tick.lua",208],[788,"lua/partition/tick.lua",217],[789,"lua/partition/tick.lua",219],[813,"lua/partition/tick.lua",244],[833,"lua/partition/tick.lua",267],[855,"lua/partition/tick.lua",290],[856,"lua/partition/tick.lua",293],[859,"lua/partition/tick.lua",297],[870,"lua/partition/tick.lua",309],[872,"lua/partition/tick.lua",312],[873,"lua/partition/tick.lua",314],[874,"lua/partition/tick.lua",316]],
 });
 
 /** Takes one request from an API limit: an exact sliding minute, shared by all processes. See lua/quota/take.lua. */
@@ -13761,10 +13809,12 @@ local function delays_first()
   end
   return first and first - DUE_AHEAD_MS
 end
-local function ring_bell(sooner_ms, granted)
+local LOOK_MS = 10000
+local function ring_bell(sooner_ms, granted, now_ms)
   local ready = granted or #plans_made > 0
   if ready then call('SPUBLISH', root .. 'bell', '0') end
-  if #delays == 0 and (ready or not sooner_ms) then return end
+  local far = ready and not (now_ms and sooner_ms and sooner_ms < now_ms + LOOK_MS)
+  if #delays == 0 and (far or not sooner_ms) then return end
   local at = math.min(delays_first() or math.huge, sooner_ms or math.huge)
   if not delayed_before or delayed_before > at then call('SPUBLISH', root .. 'bell', string.format('%.0f', at)) end
 end
@@ -14066,7 +14116,7 @@ local function run_write(now)
   queue_write()
   lanes_write(run.batch, run.lanes)
   outbox_write()
-  ring_bell(run.expires_ms)
+  ring_bell(run.expires_ms, false, now)
   outbox_bell()
   if #run.gone > 0 then call('ZREM', run.s.runs, unpack(run.gone, 1, #run.gone)) end
   call('ZADD', run.s.runs, run.tick_ms,
@@ -14123,7 +14173,7 @@ call('HSET', s.key, 'k', next_tick)
 if latest[2] and tonumber(latest[2]) > tonumber(s.l or '0') then call('HSET', s.key, 'l', string.format('%.0f', tonumber(latest[2]))) end
 if next_due == '' then call('ZREM', root .. 'schedules', core) else call('ZADD', root .. 'schedules', next_due, core) end
 return { outcome, outcome == 'made' and run.tasks or 0 }`,
-  map: [[1,"lua/schedule/fire.lua",1],[2,"lua/schedule/fire.lua",8],[3,"lua/schedule/fire.lua",19],[4,"lua/schedule/fire.lua",18],[5,"lua/schedule/fire.lua",17],[6,"lua/schedule/fire.lua",16],[7,"lua/schedule/fire.lua",15],[8,"lua/schedule/fire.lua",14],[9,"lua/schedule/fire.lua",13],[10,"lua/schedule/fire.lua",12],[11,"lua/schedule/fire.lua",11],[12,"lua/schedule/fire.lua",10],[13,"lua/schedule/fire.lua",9],[14,"lua/schedule/fire.lua",20],[15,"lua/lib/root.lua",2],[17,"lua/lib/root.lua",8],[18,"lua/lib/batch.lua",13],[19,"lua/lib/batch.lua",15],[40,"lua/lib/batch.lua",50],[41,"lua/lib/batch.lua",52],[42,"lua/lib/batch.lua",63],[54,"lua/lib/batch.lua",76],[55,"lua/lib/batch.lua",78],[59,"lua/lib/batch.lua",110],[62,"lua/lib/batch.lua",115],[67,"lua/lib/batch.lua",130],[75,"lua/lib/batch.lua",139],[94,"lua/lib/ring.lua",4],[95,"lua/lib/ring.lua",28],[102,"lua/lib/ring.lua",37],[106,"lua/lib/ready.lua",9],[107,"lua/lib/ready.lua",11],[108,"lua/lib/ready.lua",14],[122,"lua/lib/ready.lua",29],[127,"lua/lib/ready.lua",35],[139,"lua/lib/ready.lua",48],[142,"lua/lib/ready.lua",67],[149,"lua/lib/delayed.lua",4],[151,"lua/lib/delayed.lua",7],[152,"lua/lib/delayed.lua",9],[156,"lua/lib/delayed.lua",15],[159,"lua/lib/delayed.lua",19],[167,"lua/lib/delayed.lua",29],[174,"lua/lib/delayed.lua",40],[181,"lua/lib/outbox.lua",15],[185,"lua/lib/outbox.lua",20],[186,"lua/lib/outbox.lua",22],[187,"lua/lib/outbox.lua",24],[188,"lua/lib/outbox.lua",27],[189,"lua/lib/outbox.lua",29],[193,"lua/lib/outbox.lua",35],[205,"lua/lib/outbox.lua",49],[209,"lua/lib/outbox.lua",54],[219,"lua/lib/outbox.lua",66],[223,"lua/lib/outbox.lua",88],[252,"lua/lib/outbox.lua",131],[255,"lua/lib/limited.lua",18],[262,"lua/lib/limited.lua",33],[273,"lua/lib/limited.lua",46],[277,"lua/lib/limited.lua",52],[285,"lua/lib/limited.lua",111],[297,"lua/lib/limited.lua",124],[300,"lua/lib/append.lua",6],[302,"lua/lib/append.lua",9],[308,"lua/lib/append.lua",17],[337,"lua/lib/append.lua",81],[338,"lua/lib/append.lua",83],[348,"lua/lib/append.lua",96],[358,"lua/lib/append.lua",108],[367,"lua/lib/schedule.lua",17],[374,"lua/lib/schedule.lua",27],[375,"lua/lib/schedule.lua",34],[379,"lua/lib/run.lua",7],[381,"lua/lib/run.lua",10],[382,"lua/lib/run.lua",12],[399,"lua/lib/run.lua",31],[417,"lua/lib/run.lua",50],[424,"lua/lib/run.lua",59],[433,"lua/lib/run.lua",69],[441,"lua/lib/run.lua",78],[452,"lua/lib/run.lua",90],[474,"lua/lib/run.lua",113],[486,"lua/schedule/fire.lua",25],[488,"lua/schedule/fire.lua",29],[489,"lua/schedule/fire.lua",32],[502,"lua/schedule/fire.lua",46],[516,"lua/schedule/fire.lua",61],[526,"lua/schedule/fire.lua",72]],
+  map: [[1,"lua/schedule/fire.lua",1],[2,"lua/schedule/fire.lua",8],[3,"lua/schedule/fire.lua",19],[4,"lua/schedule/fire.lua",18],[5,"lua/schedule/fire.lua",17],[6,"lua/schedule/fire.lua",16],[7,"lua/schedule/fire.lua",15],[8,"lua/schedule/fire.lua",14],[9,"lua/schedule/fire.lua",13],[10,"lua/schedule/fire.lua",12],[11,"lua/schedule/fire.lua",11],[12,"lua/schedule/fire.lua",10],[13,"lua/schedule/fire.lua",9],[14,"lua/schedule/fire.lua",20],[15,"lua/lib/root.lua",2],[17,"lua/lib/root.lua",8],[18,"lua/lib/batch.lua",13],[19,"lua/lib/batch.lua",15],[40,"lua/lib/batch.lua",50],[41,"lua/lib/batch.lua",52],[42,"lua/lib/batch.lua",63],[54,"lua/lib/batch.lua",76],[55,"lua/lib/batch.lua",78],[59,"lua/lib/batch.lua",110],[62,"lua/lib/batch.lua",115],[67,"lua/lib/batch.lua",130],[75,"lua/lib/batch.lua",139],[94,"lua/lib/ring.lua",4],[95,"lua/lib/ring.lua",28],[102,"lua/lib/ring.lua",37],[106,"lua/lib/ready.lua",9],[107,"lua/lib/ready.lua",11],[108,"lua/lib/ready.lua",14],[122,"lua/lib/ready.lua",29],[127,"lua/lib/ready.lua",35],[139,"lua/lib/ready.lua",48],[142,"lua/lib/ready.lua",67],[149,"lua/lib/delayed.lua",4],[151,"lua/lib/delayed.lua",7],[152,"lua/lib/delayed.lua",9],[156,"lua/lib/delayed.lua",15],[159,"lua/lib/delayed.lua",19],[167,"lua/lib/delayed.lua",29],[174,"lua/lib/delayed.lua",41],[183,"lua/lib/outbox.lua",15],[187,"lua/lib/outbox.lua",20],[188,"lua/lib/outbox.lua",22],[189,"lua/lib/outbox.lua",24],[190,"lua/lib/outbox.lua",27],[191,"lua/lib/outbox.lua",29],[195,"lua/lib/outbox.lua",35],[207,"lua/lib/outbox.lua",49],[211,"lua/lib/outbox.lua",54],[221,"lua/lib/outbox.lua",66],[225,"lua/lib/outbox.lua",88],[254,"lua/lib/outbox.lua",131],[257,"lua/lib/limited.lua",18],[264,"lua/lib/limited.lua",33],[275,"lua/lib/limited.lua",46],[279,"lua/lib/limited.lua",52],[287,"lua/lib/limited.lua",111],[299,"lua/lib/limited.lua",124],[302,"lua/lib/append.lua",6],[304,"lua/lib/append.lua",9],[310,"lua/lib/append.lua",17],[339,"lua/lib/append.lua",81],[340,"lua/lib/append.lua",83],[350,"lua/lib/append.lua",96],[360,"lua/lib/append.lua",108],[369,"lua/lib/schedule.lua",17],[376,"lua/lib/schedule.lua",27],[377,"lua/lib/schedule.lua",34],[381,"lua/lib/run.lua",7],[383,"lua/lib/run.lua",10],[384,"lua/lib/run.lua",12],[401,"lua/lib/run.lua",31],[419,"lua/lib/run.lua",50],[426,"lua/lib/run.lua",59],[435,"lua/lib/run.lua",69],[443,"lua/lib/run.lua",78],[454,"lua/lib/run.lua",90],[476,"lua/lib/run.lua",113],[488,"lua/schedule/fire.lua",25],[490,"lua/schedule/fire.lua",29],[491,"lua/schedule/fire.lua",32],[504,"lua/schedule/fire.lua",46],[518,"lua/schedule/fire.lua",61],[528,"lua/schedule/fire.lua",72]],
 });
 
 /** For how long the tick that waits longest in a partition should have been decided: 0 while tickers keep up. See lua/schedule/look.lua. */
@@ -14498,10 +14548,12 @@ local function delays_first()
   end
   return first and first - DUE_AHEAD_MS
 end
-local function ring_bell(sooner_ms, granted)
+local LOOK_MS = 10000
+local function ring_bell(sooner_ms, granted, now_ms)
   local ready = granted or #plans_made > 0
   if ready then call('SPUBLISH', root .. 'bell', '0') end
-  if #delays == 0 and (ready or not sooner_ms) then return end
+  local far = ready and not (now_ms and sooner_ms and sooner_ms < now_ms + LOOK_MS)
+  if #delays == 0 and (far or not sooner_ms) then return end
   local at = math.min(delays_first() or math.huge, sooner_ms or math.huge)
   if not delayed_before or delayed_before > at then call('SPUBLISH', root .. 'bell', string.format('%.0f', at)) end
 end
@@ -14818,7 +14870,7 @@ local function run_write(now)
   queue_write()
   lanes_write(run.batch, run.lanes)
   outbox_write()
-  ring_bell(run.expires_ms)
+  ring_bell(run.expires_ms, false, now)
   outbox_bell()
   if #run.gone > 0 then call('ZREM', run.s.runs, unpack(run.gone, 1, #run.gone)) end
   call('ZADD', run.s.runs, run.tick_ms,
@@ -14849,7 +14901,7 @@ operation_write(op, run.batch.core, run.index, now_ms)
 local reply = { 'made', s.y, run.batch.core, run.index, now_ms, run.tasks }
 idem_write(reply)
 return reply`,
-  map: [[1,"lua/schedule/trigger.lua",1],[2,"lua/schedule/trigger.lua",3],[3,"lua/schedule/trigger.lua",14],[4,"lua/schedule/trigger.lua",13],[5,"lua/schedule/trigger.lua",12],[6,"lua/schedule/trigger.lua",11],[7,"lua/schedule/trigger.lua",10],[8,"lua/schedule/trigger.lua",9],[9,"lua/schedule/trigger.lua",8],[10,"lua/schedule/trigger.lua",7],[11,"lua/schedule/trigger.lua",6],[12,"lua/schedule/trigger.lua",5],[13,"lua/schedule/trigger.lua",4],[14,"lua/schedule/trigger.lua",15],[15,"lua/lib/root.lua",2],[17,"lua/lib/root.lua",8],[18,"lua/lib/batch.lua",13],[19,"lua/lib/batch.lua",15],[40,"lua/lib/batch.lua",50],[41,"lua/lib/batch.lua",52],[42,"lua/lib/batch.lua",63],[54,"lua/lib/batch.lua",76],[55,"lua/lib/batch.lua",78],[59,"lua/lib/batch.lua",110],[62,"lua/lib/batch.lua",115],[67,"lua/lib/batch.lua",130],[75,"lua/lib/batch.lua",139],[94,"lua/lib/ring.lua",4],[95,"lua/lib/ring.lua",28],[102,"lua/lib/ring.lua",37],[106,"lua/lib/ready.lua",9],[107,"lua/lib/ready.lua",11],[108,"lua/lib/ready.lua",14],[122,"lua/lib/ready.lua",29],[127,"lua/lib/ready.lua",35],[139,"lua/lib/ready.lua",48],[142,"lua/lib/delayed.lua",4],[144,"lua/lib/delayed.lua",7],[145,"lua/lib/delayed.lua",9],[149,"lua/lib/delayed.lua",15],[152,"lua/lib/delayed.lua",19],[160,"lua/lib/delayed.lua",29],[167,"lua/lib/delayed.lua",40],[174,"lua/lib/outbox.lua",15],[178,"lua/lib/outbox.lua",20],[179,"lua/lib/outbox.lua",22],[180,"lua/lib/outbox.lua",24],[181,"lua/lib/outbox.lua",27],[182,"lua/lib/outbox.lua",29],[186,"lua/lib/outbox.lua",35],[198,"lua/lib/outbox.lua",49],[202,"lua/lib/outbox.lua",54],[212,"lua/lib/outbox.lua",66],[216,"lua/lib/outbox.lua",88],[245,"lua/lib/outbox.lua",131],[248,"lua/lib/limited.lua",18],[255,"lua/lib/limited.lua",33],[266,"lua/lib/limited.lua",46],[270,"lua/lib/limited.lua",52],[278,"lua/lib/limited.lua",111],[290,"lua/lib/limited.lua",124],[293,"lua/lib/operation.lua",4],[294,"lua/lib/operation.lua",6],[297,"lua/lib/operation.lua",11],[303,"lua/lib/operation.lua",18],[308,"lua/lib/append.lua",6],[310,"lua/lib/append.lua",9],[316,"lua/lib/append.lua",17],[345,"lua/lib/append.lua",81],[346,"lua/lib/append.lua",83],[356,"lua/lib/append.lua",96],[366,"lua/lib/append.lua",108],[375,"lua/lib/schedule.lua",17],[382,"lua/lib/schedule.lua",27],[383,"lua/lib/schedule.lua",34],[387,"lua/lib/run.lua",7],[389,"lua/lib/run.lua",10],[390,"lua/lib/run.lua",12],[407,"lua/lib/run.lua",31],[425,"lua/lib/run.lua",50],[432,"lua/lib/run.lua",59],[441,"lua/lib/run.lua",69],[449,"lua/lib/run.lua",78],[460,"lua/lib/run.lua",90],[482,"lua/lib/run.lua",113],[494,"lua/lib/idem.lua",6],[495,"lua/lib/idem.lua",9],[500,"lua/lib/idem.lua",15],[506,"lua/schedule/trigger.lua",21],[513,"lua/schedule/trigger.lua",29]],
+  map: [[1,"lua/schedule/trigger.lua",1],[2,"lua/schedule/trigger.lua",3],[3,"lua/schedule/trigger.lua",14],[4,"lua/schedule/trigger.lua",13],[5,"lua/schedule/trigger.lua",12],[6,"lua/schedule/trigger.lua",11],[7,"lua/schedule/trigger.lua",10],[8,"lua/schedule/trigger.lua",9],[9,"lua/schedule/trigger.lua",8],[10,"lua/schedule/trigger.lua",7],[11,"lua/schedule/trigger.lua",6],[12,"lua/schedule/trigger.lua",5],[13,"lua/schedule/trigger.lua",4],[14,"lua/schedule/trigger.lua",15],[15,"lua/lib/root.lua",2],[17,"lua/lib/root.lua",8],[18,"lua/lib/batch.lua",13],[19,"lua/lib/batch.lua",15],[40,"lua/lib/batch.lua",50],[41,"lua/lib/batch.lua",52],[42,"lua/lib/batch.lua",63],[54,"lua/lib/batch.lua",76],[55,"lua/lib/batch.lua",78],[59,"lua/lib/batch.lua",110],[62,"lua/lib/batch.lua",115],[67,"lua/lib/batch.lua",130],[75,"lua/lib/batch.lua",139],[94,"lua/lib/ring.lua",4],[95,"lua/lib/ring.lua",28],[102,"lua/lib/ring.lua",37],[106,"lua/lib/ready.lua",9],[107,"lua/lib/ready.lua",11],[108,"lua/lib/ready.lua",14],[122,"lua/lib/ready.lua",29],[127,"lua/lib/ready.lua",35],[139,"lua/lib/ready.lua",48],[142,"lua/lib/delayed.lua",4],[144,"lua/lib/delayed.lua",7],[145,"lua/lib/delayed.lua",9],[149,"lua/lib/delayed.lua",15],[152,"lua/lib/delayed.lua",19],[160,"lua/lib/delayed.lua",29],[167,"lua/lib/delayed.lua",41],[176,"lua/lib/outbox.lua",15],[180,"lua/lib/outbox.lua",20],[181,"lua/lib/outbox.lua",22],[182,"lua/lib/outbox.lua",24],[183,"lua/lib/outbox.lua",27],[184,"lua/lib/outbox.lua",29],[188,"lua/lib/outbox.lua",35],[200,"lua/lib/outbox.lua",49],[204,"lua/lib/outbox.lua",54],[214,"lua/lib/outbox.lua",66],[218,"lua/lib/outbox.lua",88],[247,"lua/lib/outbox.lua",131],[250,"lua/lib/limited.lua",18],[257,"lua/lib/limited.lua",33],[268,"lua/lib/limited.lua",46],[272,"lua/lib/limited.lua",52],[280,"lua/lib/limited.lua",111],[292,"lua/lib/limited.lua",124],[295,"lua/lib/operation.lua",4],[296,"lua/lib/operation.lua",6],[299,"lua/lib/operation.lua",11],[305,"lua/lib/operation.lua",18],[310,"lua/lib/append.lua",6],[312,"lua/lib/append.lua",9],[318,"lua/lib/append.lua",17],[347,"lua/lib/append.lua",81],[348,"lua/lib/append.lua",83],[358,"lua/lib/append.lua",96],[368,"lua/lib/append.lua",108],[377,"lua/lib/schedule.lua",17],[384,"lua/lib/schedule.lua",27],[385,"lua/lib/schedule.lua",34],[389,"lua/lib/run.lua",7],[391,"lua/lib/run.lua",10],[392,"lua/lib/run.lua",12],[409,"lua/lib/run.lua",31],[427,"lua/lib/run.lua",50],[434,"lua/lib/run.lua",59],[443,"lua/lib/run.lua",69],[451,"lua/lib/run.lua",78],[462,"lua/lib/run.lua",90],[484,"lua/lib/run.lua",113],[496,"lua/lib/idem.lua",6],[497,"lua/lib/idem.lua",9],[502,"lua/lib/idem.lua",15],[508,"lua/schedule/trigger.lua",21],[515,"lua/schedule/trigger.lua",29]],
 });
 
 /** The live signing secrets of an account, newest first; makes the first one where there is none. See lua/secret/ensure.lua. */
@@ -15203,10 +15255,12 @@ local function delays_first()
   end
   return first and first - DUE_AHEAD_MS
 end
-local function ring_bell(sooner_ms, granted)
+local LOOK_MS = 10000
+local function ring_bell(sooner_ms, granted, now_ms)
   local ready = granted or #plans_made > 0
   if ready then call('SPUBLISH', root .. 'bell', '0') end
-  if #delays == 0 and (ready or not sooner_ms) then return end
+  local far = ready and not (now_ms and sooner_ms and sooner_ms < now_ms + LOOK_MS)
+  if #delays == 0 and (far or not sooner_ms) then return end
   local at = math.min(delays_first() or math.huge, sooner_ms or math.huge)
   if not delayed_before or delayed_before > at then call('SPUBLISH', root .. 'bell', string.format('%.0f', at)) end
 end
@@ -15470,7 +15524,7 @@ notify_write()
 queue_write()
 ring_bell()
 return 'cancelled'`,
-  map: [[1,"lua/task/cancel.lua",1],[2,"lua/task/cancel.lua",4],[9,"lua/lib/root.lua",2],[11,"lua/lib/root.lua",8],[12,"lua/lib/batch.lua",13],[13,"lua/lib/batch.lua",15],[34,"lua/lib/batch.lua",44],[35,"lua/lib/batch.lua",57],[39,"lua/lib/batch.lua",84],[55,"lua/lib/batch.lua",110],[58,"lua/lib/batch.lua",122],[63,"lua/lib/batch.lua",130],[71,"lua/lib/batch.lua",139],[90,"lua/lib/ring.lua",4],[91,"lua/lib/ring.lua",28],[98,"lua/lib/ring.lua",37],[102,"lua/lib/ready.lua",9],[103,"lua/lib/ready.lua",11],[104,"lua/lib/ready.lua",14],[118,"lua/lib/ready.lua",29],[123,"lua/lib/ready.lua",35],[135,"lua/lib/ready.lua",48],[138,"lua/lib/delayed.lua",4],[140,"lua/lib/delayed.lua",7],[141,"lua/lib/delayed.lua",9],[145,"lua/lib/delayed.lua",15],[148,"lua/lib/delayed.lua",19],[156,"lua/lib/delayed.lua",29],[163,"lua/lib/delayed.lua",40],[170,"lua/lib/notify.lua",19],[171,"lua/lib/notify.lua",22],[180,"lua/lib/notify.lua",34],[181,"lua/lib/notify.lua",36],[186,"lua/lib/notify.lua",43],[202,"lua/lib/notify.lua",60],[214,"lua/lib/notify.lua",74],[224,"lua/lib/notify.lua",85],[242,"lua/lib/notify.lua",105],[249,"lua/lib/notify.lua",115],[261,"lua/lib/notify.lua",130],[277,"lua/lib/notify.lua",148],[289,"lua/lib/notify.lua",161],[292,"lua/lib/notify.lua",166],[303,"lua/lib/notify.lua",179],[316,"lua/lib/notify.lua",193],[321,"lua/lib/notify.lua",199],[324,"lua/lib/notify.lua",204],[329,"lua/lib/notify.lua",211],[359,"lua/lib/notify.lua",243],[381,"lua/lib/notify.lua",267],[382,"lua/lib/notify.lua",269],[388,"lua/lib/notify.lua",276],[403,"lua/lib/notify.lua",292],[405,"lua/lib/notify.lua",296],[411,"lua/lib/notify.lua",303],[414,"lua/task/cancel.lua",15],[420,"lua/task/cancel.lua",22]],
+  map: [[1,"lua/task/cancel.lua",1],[2,"lua/task/cancel.lua",4],[9,"lua/lib/root.lua",2],[11,"lua/lib/root.lua",8],[12,"lua/lib/batch.lua",13],[13,"lua/lib/batch.lua",15],[34,"lua/lib/batch.lua",44],[35,"lua/lib/batch.lua",57],[39,"lua/lib/batch.lua",84],[55,"lua/lib/batch.lua",110],[58,"lua/lib/batch.lua",122],[63,"lua/lib/batch.lua",130],[71,"lua/lib/batch.lua",139],[90,"lua/lib/ring.lua",4],[91,"lua/lib/ring.lua",28],[98,"lua/lib/ring.lua",37],[102,"lua/lib/ready.lua",9],[103,"lua/lib/ready.lua",11],[104,"lua/lib/ready.lua",14],[118,"lua/lib/ready.lua",29],[123,"lua/lib/ready.lua",35],[135,"lua/lib/ready.lua",48],[138,"lua/lib/delayed.lua",4],[140,"lua/lib/delayed.lua",7],[141,"lua/lib/delayed.lua",9],[145,"lua/lib/delayed.lua",15],[148,"lua/lib/delayed.lua",19],[156,"lua/lib/delayed.lua",29],[163,"lua/lib/delayed.lua",41],[172,"lua/lib/notify.lua",19],[173,"lua/lib/notify.lua",22],[182,"lua/lib/notify.lua",34],[183,"lua/lib/notify.lua",36],[188,"lua/lib/notify.lua",43],[204,"lua/lib/notify.lua",60],[216,"lua/lib/notify.lua",74],[226,"lua/lib/notify.lua",85],[244,"lua/lib/notify.lua",105],[251,"lua/lib/notify.lua",115],[263,"lua/lib/notify.lua",130],[279,"lua/lib/notify.lua",148],[291,"lua/lib/notify.lua",161],[294,"lua/lib/notify.lua",166],[305,"lua/lib/notify.lua",179],[318,"lua/lib/notify.lua",193],[323,"lua/lib/notify.lua",199],[326,"lua/lib/notify.lua",204],[331,"lua/lib/notify.lua",211],[361,"lua/lib/notify.lua",243],[383,"lua/lib/notify.lua",267],[384,"lua/lib/notify.lua",269],[390,"lua/lib/notify.lua",276],[405,"lua/lib/notify.lua",292],[407,"lua/lib/notify.lua",296],[413,"lua/lib/notify.lua",303],[416,"lua/task/cancel.lua",15],[422,"lua/task/cancel.lua",22]],
 });
 
 /** Accepts single tasks: puts them into the account's open tray, or opens a new one. See lua/task/create.lua. */
@@ -15641,10 +15695,12 @@ local function delays_first()
   end
   return first and first - DUE_AHEAD_MS
 end
-local function ring_bell(sooner_ms, granted)
+local LOOK_MS = 10000
+local function ring_bell(sooner_ms, granted, now_ms)
   local ready = granted or #plans_made > 0
   if ready then call('SPUBLISH', root .. 'bell', '0') end
-  if #delays == 0 and (ready or not sooner_ms) then return end
+  local far = ready and not (now_ms and sooner_ms and sooner_ms < now_ms + LOOK_MS)
+  if #delays == 0 and (far or not sooner_ms) then return end
   local at = math.min(delays_first() or math.huge, sooner_ms or math.huge)
   if not delayed_before or delayed_before > at then call('SPUBLISH', root .. 'bell', string.format('%.0f', at)) end
 end
@@ -15921,7 +15977,7 @@ ring_bell()
 free_write(now_ms)
 idem_write({ b.core, first, now_ms })
 return { b.core, first, now_ms }`,
-  map: [[1,"lua/task/create.lua",1],[2,"lua/task/create.lua",7],[3,"lua/task/create.lua",16],[4,"lua/task/create.lua",15],[5,"lua/task/create.lua",14],[6,"lua/task/create.lua",13],[7,"lua/task/create.lua",12],[8,"lua/task/create.lua",11],[9,"lua/task/create.lua",10],[10,"lua/task/create.lua",9],[11,"lua/task/create.lua",8],[12,"lua/task/create.lua",17],[13,"lua/lib/root.lua",2],[15,"lua/lib/root.lua",8],[16,"lua/lib/batch.lua",13],[17,"lua/lib/batch.lua",15],[38,"lua/lib/batch.lua",50],[39,"lua/lib/batch.lua",52],[40,"lua/lib/batch.lua",63],[52,"lua/lib/batch.lua",76],[53,"lua/lib/batch.lua",78],[57,"lua/lib/batch.lua",110],[60,"lua/lib/batch.lua",130],[68,"lua/lib/batch.lua",139],[87,"lua/lib/ring.lua",4],[88,"lua/lib/ring.lua",28],[95,"lua/lib/ring.lua",37],[99,"lua/lib/ready.lua",9],[100,"lua/lib/ready.lua",11],[101,"lua/lib/ready.lua",14],[115,"lua/lib/ready.lua",29],[120,"lua/lib/ready.lua",35],[132,"lua/lib/ready.lua",48],[135,"lua/lib/ready.lua",63],[138,"lua/lib/delayed.lua",4],[140,"lua/lib/delayed.lua",7],[141,"lua/lib/delayed.lua",9],[145,"lua/lib/delayed.lua",15],[148,"lua/lib/delayed.lua",19],[156,"lua/lib/delayed.lua",29],[163,"lua/lib/delayed.lua",40],[170,"lua/lib/outbox.lua",15],[174,"lua/lib/outbox.lua",20],[175,"lua/lib/outbox.lua",22],[176,"lua/lib/outbox.lua",24],[177,"lua/lib/outbox.lua",27],[178,"lua/lib/outbox.lua",29],[182,"lua/lib/outbox.lua",35],[194,"lua/lib/outbox.lua",49],[198,"lua/lib/outbox.lua",54],[208,"lua/lib/outbox.lua",66],[212,"lua/lib/outbox.lua",88],[241,"lua/lib/limited.lua",18],[248,"lua/lib/limited.lua",33],[259,"lua/lib/limited.lua",46],[263,"lua/lib/limited.lua",52],[271,"lua/lib/limited.lua",111],[283,"lua/lib/limited.lua",124],[286,"lua/lib/operation.lua",4],[287,"lua/lib/operation.lua",6],[290,"lua/lib/operation.lua",11],[296,"lua/lib/operation.lua",18],[301,"lua/lib/append.lua",6],[303,"lua/lib/append.lua",48],[315,"lua/lib/append.lua",63],[331,"lua/lib/append.lua",81],[332,"lua/lib/append.lua",83],[342,"lua/lib/append.lua",96],[352,"lua/lib/append.lua",108],[361,"lua/lib/idem.lua",6],[362,"lua/lib/idem.lua",9],[367,"lua/lib/idem.lua",15],[373,"lua/lib/free.lua",5],[375,"lua/lib/free.lua",9],[381,"lua/lib/free.lua",16],[388,"lua/lib/free.lua",24],[401,"lua/task/create.lua",24],[404,"lua/task/create.lua",28],[416,"lua/task/create.lua",41],[427,"lua/task/create.lua",53],[431,"lua/task/create.lua",58]],
+  map: [[1,"lua/task/create.lua",1],[2,"lua/task/create.lua",7],[3,"lua/task/create.lua",16],[4,"lua/task/create.lua",15],[5,"lua/task/create.lua",14],[6,"lua/task/create.lua",13],[7,"lua/task/create.lua",12],[8,"lua/task/create.lua",11],[9,"lua/task/create.lua",10],[10,"lua/task/create.lua",9],[11,"lua/task/create.lua",8],[12,"lua/task/create.lua",17],[13,"lua/lib/root.lua",2],[15,"lua/lib/root.lua",8],[16,"lua/lib/batch.lua",13],[17,"lua/lib/batch.lua",15],[38,"lua/lib/batch.lua",50],[39,"lua/lib/batch.lua",52],[40,"lua/lib/batch.lua",63],[52,"lua/lib/batch.lua",76],[53,"lua/lib/batch.lua",78],[57,"lua/lib/batch.lua",110],[60,"lua/lib/batch.lua",130],[68,"lua/lib/batch.lua",139],[87,"lua/lib/ring.lua",4],[88,"lua/lib/ring.lua",28],[95,"lua/lib/ring.lua",37],[99,"lua/lib/ready.lua",9],[100,"lua/lib/ready.lua",11],[101,"lua/lib/ready.lua",14],[115,"lua/lib/ready.lua",29],[120,"lua/lib/ready.lua",35],[132,"lua/lib/ready.lua",48],[135,"lua/lib/ready.lua",63],[138,"lua/lib/delayed.lua",4],[140,"lua/lib/delayed.lua",7],[141,"lua/lib/delayed.lua",9],[145,"lua/lib/delayed.lua",15],[148,"lua/lib/delayed.lua",19],[156,"lua/lib/delayed.lua",29],[163,"lua/lib/delayed.lua",41],[172,"lua/lib/outbox.lua",15],[176,"lua/lib/outbox.lua",20],[177,"lua/lib/outbox.lua",22],[178,"lua/lib/outbox.lua",24],[179,"lua/lib/outbox.lua",27],[180,"lua/lib/outbox.lua",29],[184,"lua/lib/outbox.lua",35],[196,"lua/lib/outbox.lua",49],[200,"lua/lib/outbox.lua",54],[210,"lua/lib/outbox.lua",66],[214,"lua/lib/outbox.lua",88],[243,"lua/lib/limited.lua",18],[250,"lua/lib/limited.lua",33],[261,"lua/lib/limited.lua",46],[265,"lua/lib/limited.lua",52],[273,"lua/lib/limited.lua",111],[285,"lua/lib/limited.lua",124],[288,"lua/lib/operation.lua",4],[289,"lua/lib/operation.lua",6],[292,"lua/lib/operation.lua",11],[298,"lua/lib/operation.lua",18],[303,"lua/lib/append.lua",6],[305,"lua/lib/append.lua",48],[317,"lua/lib/append.lua",63],[333,"lua/lib/append.lua",81],[334,"lua/lib/append.lua",83],[344,"lua/lib/append.lua",96],[354,"lua/lib/append.lua",108],[363,"lua/lib/idem.lua",6],[364,"lua/lib/idem.lua",9],[369,"lua/lib/idem.lua",15],[375,"lua/lib/free.lua",5],[377,"lua/lib/free.lua",9],[383,"lua/lib/free.lua",16],[390,"lua/lib/free.lua",24],[403,"lua/task/create.lua",24],[406,"lua/task/create.lua",28],[418,"lua/task/create.lua",41],[429,"lua/task/create.lua",53],[433,"lua/task/create.lua",58]],
 });
 
 /** Runs a failed task again, its attempts at zero. In a batch that has failed or expired that is a new round of this task See lua/task/retry.lua. */
@@ -16090,10 +16146,12 @@ local function delays_first()
   end
   return first and first - DUE_AHEAD_MS
 end
-local function ring_bell(sooner_ms, granted)
+local LOOK_MS = 10000
+local function ring_bell(sooner_ms, granted, now_ms)
   local ready = granted or #plans_made > 0
   if ready then call('SPUBLISH', root .. 'bell', '0') end
-  if #delays == 0 and (ready or not sooner_ms) then return end
+  local far = ready and not (now_ms and sooner_ms and sooner_ms < now_ms + LOOK_MS)
+  if #delays == 0 and (far or not sooner_ms) then return end
   local at = math.min(delays_first() or math.huge, sooner_ms or math.huge)
   if not delayed_before or delayed_before > at then call('SPUBLISH', root .. 'bell', string.format('%.0f', at)) end
 end
@@ -16208,15 +16266,16 @@ local function lane_of_name(b, name, index)
   end
   return lane, kind
 end
-local function results_without(text, place)
+local function results_without_those(text, gone)
   local at, kept = 1, {}
   while at <= #text do
     local of, length = struct.unpack('>BI2', text, at)
-    if of ~= place then kept[#kept + 1] = string.sub(text, at, at + 2 + length) end
+    if not gone[of] then kept[#kept + 1] = string.sub(text, at, at + 2 + length) end
     at = at + 3 + length
   end
   return table.concat(kept)
 end
+local function results_without(text, place) return results_without_those(text, { [place] = true }) end
 local function result_field(local_index) return 'r' .. string.format('%.0f', math.floor(local_index / 16)) end
 local function round_begin(b, expiration_ms, now)
   b.k = b.k + 1
@@ -16298,7 +16357,7 @@ outbox_write()
 ring_bell()
 outbox_bell()
 return 'queued'`,
-  map: [[1,"lua/task/retry.lua",1],[2,"lua/task/retry.lua",4],[13,"lua/lib/root.lua",2],[15,"lua/lib/root.lua",8],[16,"lua/lib/batch.lua",13],[17,"lua/lib/batch.lua",15],[38,"lua/lib/batch.lua",44],[39,"lua/lib/batch.lua",50],[40,"lua/lib/batch.lua",52],[41,"lua/lib/batch.lua",57],[45,"lua/lib/batch.lua",63],[57,"lua/lib/batch.lua",76],[58,"lua/lib/batch.lua",110],[61,"lua/lib/batch.lua",130],[69,"lua/lib/batch.lua",139],[88,"lua/lib/ring.lua",4],[89,"lua/lib/ring.lua",28],[96,"lua/lib/ring.lua",37],[100,"lua/lib/ready.lua",9],[101,"lua/lib/ready.lua",11],[102,"lua/lib/ready.lua",14],[116,"lua/lib/ready.lua",29],[121,"lua/lib/ready.lua",35],[133,"lua/lib/ready.lua",48],[136,"lua/lib/delayed.lua",4],[138,"lua/lib/delayed.lua",7],[139,"lua/lib/delayed.lua",9],[143,"lua/lib/delayed.lua",15],[146,"lua/lib/delayed.lua",19],[154,"lua/lib/delayed.lua",29],[161,"lua/lib/delayed.lua",40],[168,"lua/lib/outbox.lua",15],[172,"lua/lib/outbox.lua",20],[173,"lua/lib/outbox.lua",22],[174,"lua/lib/outbox.lua",24],[175,"lua/lib/outbox.lua",27],[176,"lua/lib/outbox.lua",29],[180,"lua/lib/outbox.lua",35],[192,"lua/lib/outbox.lua",49],[196,"lua/lib/outbox.lua",54],[206,"lua/lib/outbox.lua",66],[210,"lua/lib/outbox.lua",88],[239,"lua/lib/outbox.lua",131],[242,"lua/lib/limited.lua",18],[249,"lua/lib/limited.lua",33],[260,"lua/lib/limited.lua",46],[264,"lua/lib/limited.lua",52],[272,"lua/lib/limited.lua",129],[279,"lua/lib/results.lua",3],[288,"lua/lib/results.lua",15],[289,"lua/lib/round.lua",9],[293,"lua/lib/round.lua",14],[297,"lua/lib/round.lua",19],[301,"lua/lib/round.lua",27],[302,"lua/lib/round.lua",30],[320,"lua/lib/round.lua",59],[324,"lua/lib/round.lua",70],[339,"lua/task/retry.lua",20],[348,"lua/task/retry.lua",30],[360,"lua/task/retry.lua",43],[361,"lua/task/retry.lua",45]],
+  map: [[1,"lua/task/retry.lua",1],[2,"lua/task/retry.lua",4],[13,"lua/lib/root.lua",2],[15,"lua/lib/root.lua",8],[16,"lua/lib/batch.lua",13],[17,"lua/lib/batch.lua",15],[38,"lua/lib/batch.lua",44],[39,"lua/lib/batch.lua",50],[40,"lua/lib/batch.lua",52],[41,"lua/lib/batch.lua",57],[45,"lua/lib/batch.lua",63],[57,"lua/lib/batch.lua",76],[58,"lua/lib/batch.lua",110],[61,"lua/lib/batch.lua",130],[69,"lua/lib/batch.lua",139],[88,"lua/lib/ring.lua",4],[89,"lua/lib/ring.lua",28],[96,"lua/lib/ring.lua",37],[100,"lua/lib/ready.lua",9],[101,"lua/lib/ready.lua",11],[102,"lua/lib/ready.lua",14],[116,"lua/lib/ready.lua",29],[121,"lua/lib/ready.lua",35],[133,"lua/lib/ready.lua",48],[136,"lua/lib/delayed.lua",4],[138,"lua/lib/delayed.lua",7],[139,"lua/lib/delayed.lua",9],[143,"lua/lib/delayed.lua",15],[146,"lua/lib/delayed.lua",19],[154,"lua/lib/delayed.lua",29],[161,"lua/lib/delayed.lua",41],[170,"lua/lib/outbox.lua",15],[174,"lua/lib/outbox.lua",20],[175,"lua/lib/outbox.lua",22],[176,"lua/lib/outbox.lua",24],[177,"lua/lib/outbox.lua",27],[178,"lua/lib/outbox.lua",29],[182,"lua/lib/outbox.lua",35],[194,"lua/lib/outbox.lua",49],[198,"lua/lib/outbox.lua",54],[208,"lua/lib/outbox.lua",66],[212,"lua/lib/outbox.lua",88],[241,"lua/lib/outbox.lua",131],[244,"lua/lib/limited.lua",18],[251,"lua/lib/limited.lua",33],[262,"lua/lib/limited.lua",46],[266,"lua/lib/limited.lua",52],[274,"lua/lib/limited.lua",129],[281,"lua/lib/results.lua",3],[290,"lua/lib/results.lua",13],[291,"lua/lib/results.lua",28],[292,"lua/lib/round.lua",9],[296,"lua/lib/round.lua",14],[300,"lua/lib/round.lua",19],[304,"lua/lib/round.lua",27],[305,"lua/lib/round.lua",30],[323,"lua/lib/round.lua",59],[327,"lua/lib/round.lua",70],[342,"lua/task/retry.lua",20],[351,"lua/task/retry.lua",30],[363,"lua/task/retry.lua",43],[364,"lua/task/retry.lua",45]],
 });
 
 /** Every script, by its name. */

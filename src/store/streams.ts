@@ -89,6 +89,8 @@ export interface EndedRun {
   status: 'completed' | 'failed' | 'cancelled';
   from: number;
   tasks: number;
+  /** Not by themselves: their batch was cancelled or has expired. */
+  with_batch?: true;
 }
 
 const ENDED = { c: 'completed', f: 'failed', x: 'cancelled' } as const;

@@ -4,6 +4,7 @@ import { partitionOf } from '../base/id.ts';
 import { type LimitedLog, type Log, limitedLog } from '../base/log.ts';
 import type { Hints } from '../store/hints.ts';
 import { keys } from '../store/keys.ts';
+import { readStopped } from '../store/listing.ts';
 import type { RedisClient } from '../store/script.ts';
 import { freePlaces, lookAt, type Places, parseHint, readResults } from '../store/streams.ts';
 import type { FromStreamThread, ToStreamThread } from './messages.ts';
@@ -102,6 +103,7 @@ export class StreamShard {
       post,
       look: (core, tasks, streams) => lookAt(client, core, { ...places, watch_ms, tasks, streams }),
       results: (batch, indexes) => readResults(client, batch, indexes),
+      stopped: (batch, max) => readStopped(client, batch, max),
       sent: (bytes) => {
         this.#on_the_way_bytes += bytes;
         return this.#on_the_way_bytes < ON_THE_WAY_BYTES_MAX;

@@ -9,15 +9,9 @@
 //   ended     tasks that ended and are not told yet, only kept while somebody wants them
 import type { BatchRow } from '../store/batches.ts';
 import type { EndedRun, Hint, Look } from '../store/streams.ts';
+import { Ended, type EndedTask, untold } from './ended.ts';
 import type { StreamEnd } from './messages.ts';
 import { type Post, Topic } from './topic.ts';
-
-/** A task that ended, before its result is known. */
-export interface EndedTask {
-  index: number;
-  status: EndedRun['status'];
-  at_ms: number;
-}
 
 /** What frames show; given by who knows how a batch is presented. */
 export interface Views {
@@ -33,6 +27,8 @@ export interface WatchHost {
   readonly post: Post;
   look(core: string, tasks: boolean, streams: readonly string[]): Promise<Look>;
   results(batch: BatchRow, indexes: readonly number[]): Promise<Map<number, string>>;
+  /** Tasks that ended with their batch, null where they are more than `max`. */
+  stopped(batch: BatchRow, max: number): Promise<Pick<EndedRun, 'from' | 'tasks'>[] | null>;
   /** Counts bytes that were sent to the main thread; false while it has too many that it did not pass on. */
   sent(bytes: number): boolean;
   /** A look or a read failed; it will be repeated. */
@@ -48,8 +44,6 @@ const LOOK_SOON_MS = 300;
 /** Ended tasks that are told at once, about 128 KiB, and the pause to the next: a burst is not what makes a reader slow. */
 const TASKS_PER_FLUSH = 500;
 const TASKS_PAUSE_MS = 5;
-/** Ended tasks that wait; with more of them the rest is told by a snapshot. */
-const ENDED_MAX = 100_000;
 /** Hints that may come before the first look is answered. */
 const EARLY_MAX = 1_000;
 
@@ -70,8 +64,13 @@ export class Watch {
   #hint = 0;
   #owed = 0;
   #early: Hint[] = [];
-  #ended: { run: EndedRun; at_ms: number }[] = [];
-  #ended_count = 0;
+  readonly #ended = new Ended();
+  /** By the hints so far it was cancelled or has expired. */
+  #stopped = false;
+  /** When, where the tasks that ended by that are still to be told; null where none are. Asked for again at the end: some came back since. */
+  #stopped_at_ms: number | null = null;
+  /** Which of them were told; null where nobody is to be told, or all who watch know them from a snapshot. */
+  #told_stopped: Set<number> | null = null;
   #changed = false;
   #gap = false;
   #told_at_ms = Number.NEGATIVE_INFINITY;
@@ -126,6 +125,7 @@ export class Watch {
     if (hint.number > this.#hint + 1) this.#gap = true;
     this.#hint = hint.number;
     if (this.#detailed.size > 0) this.#keepEnded(hint);
+    this.#followStop(hint);
     if (hint.number > this.#state_number) {
       this.#state = { ...this.#state, ...hint.state };
       this.#state_number = hint.number;
@@ -134,14 +134,20 @@ export class Watch {
     this.#flushSoon();
   }
 
+  #followStop({ state }: Hint): void {
+    const begins = isStopped(state) && !this.#stopped;
+    this.#stopped = isStopped(state);
+    // A new round: what runs in it may end so again.
+    if (!this.#stopped || this.#detailed.size === 0) this.#told_stopped = null;
+    else if (begins) this.#told_stopped = new Set();
+    if (this.#told_stopped !== null && (begins || state.finished_ms !== null)) this.#stopped_at_ms = state.updated_ms;
+  }
+
   #keepEnded({ ended, state }: Hint): void {
     for (const run of ended) {
-      if (this.#ended_count + run.tasks > ENDED_MAX) {
-        this.#gap = true;
-        return;
-      }
-      this.#ended.push({ run, at_ms: state.updated_ms });
-      this.#ended_count += run.tasks;
+      if (this.#ended.add(run, state.updated_ms)) continue;
+      this.#gap = true;
+      return;
     }
   }
 
@@ -181,10 +187,11 @@ export class Watch {
       }
       this.#host.gone(lost, false);
     }
-    if (batch === null) return this.#end('deleted');
+    if (batch === null) return this.#endGone();
     if (this.#state === null) {
       this.#adopt(batch, hint);
       this.#hint = hint;
+      this.#stopped = isStopped(batch);
       for (const early of this.#early.splice(0)) this.hint(early);
     } else if (hint < hint_before || (hint === this.#hint && differs(batch, this.#state))) {
       // Redis has lost its latest writes (a failover), or nobody was told while the watch had lapsed.
@@ -200,6 +207,8 @@ export class Watch {
       this.#owed = hint;
       if (hint >= this.#state_number) this.#adopt(batch, hint);
     }
+    // The snapshot that follows tells of what a hint would have told.
+    if (this.#gap) this.#stopped = isStopped(batch);
     this.#flushSoon();
   }
 
@@ -229,7 +238,7 @@ export class Watch {
   #flushSoon(): void {
     if (this.#flush_timer !== null || this.#flushing || this.#closed) return;
     const now_ms = performance.now();
-    const wait_ms = this.#ended.length > 0 ? TASKS_PAUSE_MS : this.#told_at_ms + FLUSH_MS - now_ms;
+    const wait_ms = this.#ended.size > 0 ? TASKS_PAUSE_MS : this.#told_at_ms + FLUSH_MS - now_ms;
     this.#flush_timer = setTimeout(
       () => {
         this.#flush_timer = null;
@@ -250,12 +259,13 @@ export class Watch {
       this.#paused_until_ms = performance.now() + LOOK_SOON_MS;
     }
     this.#flushing = false;
-    if (this.#changed || this.#gap || this.#ended.length > 0 || this.#over) this.#flushSoon();
+    const more = this.#changed || this.#gap || this.#ended.size > 0 || this.#stopped_at_ms !== null;
+    if (more || this.#over) this.#flushSoon();
   }
 
   /** Whether all that is to be told of a batch that has ended is its end. */
   get #over(): boolean {
-    if (this.#streams.size === this.#joining.size || this.#ended.length > 0) return false;
+    if (this.#streams.size === this.#joining.size || this.#ended.size > 0 || this.#stopped_at_ms !== null) return false;
     return this.#state?.finished_ms != null && (this.#hint >= this.#owed || this.#detailed.size === 0);
   }
 
@@ -278,46 +288,54 @@ export class Watch {
 
   /** What ended since the last time, with results; where they cannot be read it is told the next time. */
   async #flushTasks(): Promise<void> {
-    if (this.#detailed.size === 0) this.#dropEnded(this.#ended_count);
-    if (this.#ended.length === 0) return;
-    const ended = this.#nextEnded();
+    await this.#flushStopped();
+    if (this.#detailed.size === 0) this.#ended.drop(this.#ended.size);
+    if (this.#ended.size === 0) return;
+    const ended = this.#ended.first(TASKS_PER_FLUSH);
     const results = await this.#resultsOf(ended);
     for (const task of ended) {
       const view = this.#host.views.task(this.core, task, results.get(task.index) ?? null);
       this.#detailed.add(JSON.stringify({ type: 'task', task: view }));
     }
-    this.#dropEnded(ended.length);
+    this.#ended.drop(ended.length);
     this.#host.sent(this.#detailed.flush());
   }
 
-  #nextEnded(): EndedTask[] {
-    const tasks: EndedTask[] = [];
-    for (const { run, at_ms } of this.#ended) {
-      for (let k = 0; k < run.tasks; k++) {
-        if (tasks.length === TASKS_PER_FLUSH) return tasks;
-        tasks.push({ index: run.from + k, status: run.status, at_ms });
-      }
-    }
-    return tasks;
+  /** Those that ended with their batch are told as those before them are. */
+  async #flushStopped(): Promise<void> {
+    const at_ms = this.#stopped_at_ms;
+    // A hint that comes meanwhile asks again.
+    this.#stopped_at_ms = null;
+    if (at_ms === null || this.#detailed.size === 0) return;
+    await this.#keepStopped(at_ms).catch((error: unknown) => {
+      this.#stopped_at_ms ??= at_ms;
+      throw error;
+    });
   }
 
-  #dropEnded(count: number): void {
-    this.#ended_count -= count;
-    let left = count;
-    while (left > 0) {
-      const first = this.#ended[0];
-      if (first === undefined) return;
-      if (first.run.tasks > left) {
-        first.run = { ...first.run, from: first.run.from + left, tasks: first.run.tasks - left };
-        return;
-      }
-      left -= first.run.tasks;
-      this.#ended.shift();
+  async #keepStopped(at_ms: number): Promise<void> {
+    // As it is now: hints do not say what of a round is not dealt yet, nor what was added.
+    const { batch } = await this.#host.look(this.core, true, this.streams);
+    const runs = batch !== null && isStopped(batch) ? await this.#host.stopped(batch, this.#ended.room) : null;
+    const told = this.#told_stopped;
+    if (batch === null || runs === null || told === null || this.#state === null) {
+      this.#gap = true;
+      return;
+    }
+    this.#state = { ...this.#state, bases: batch.bases, undealt: batch.undealt };
+    this.#covered = batch.total;
+    const status = batch.status === 'expired' ? 'failed' : 'cancelled';
+    for (const run of runs.flatMap((one) => untold(one, told))) {
+      if (!this.#ended.add({ ...run, status, with_batch: true }, at_ms)) this.#gap = true;
     }
   }
 
   async #resultsOf(ended: readonly EndedTask[]): Promise<Map<number, string>> {
-    const indexes = ended.filter(({ status }) => status !== 'cancelled').map(({ index }) => index);
+    // What a round has not reached has the results of the one before.
+    const undealt = this.#state?.undealt;
+    const old = ({ index, with_batch }: EndedTask): boolean =>
+      with_batch && undealt != null && undealt.from <= index && index <= undealt.to;
+    const indexes = ended.filter((task) => !old(task)).map(({ index }) => index);
     if (indexes.some((index) => index >= this.#covered)) {
       // Tasks were added since the last look: only a look tells in which segments they lie.
       const look = await this.#host.look(this.core, true, this.streams);
@@ -338,6 +356,16 @@ export class Watch {
     this.#detailed.add(body);
   }
 
+  /** Of a batch that is not there any more; who has seen all but its end is told that it had ended. */
+  #endGone(): void {
+    if (this.#state !== null && this.#over) {
+      this.#addToAll(this.#progress(this.#state, 'finished'));
+      this.#host.sent(this.#plain.flush() + this.#detailed.flush());
+      this.#end('finished');
+    }
+    if (this.#streams.size > 0) this.#end('deleted');
+  }
+
   /** For everyone who has begun; who has not, begins with what comes next: a snapshot, then the end. */
   #end(end: StreamEnd): void {
     const ended = this.streams.filter((stream) => end === 'deleted' || !this.#joining.has(stream));
@@ -350,6 +378,10 @@ export class Watch {
     }
     this.#host.gone(ended, true);
   }
+}
+
+function isStopped({ status }: Pick<BatchRow, 'status'>): boolean {
+  return status === 'cancelled' || status === 'expired';
 }
 
 /** Whether callers would see a difference. */

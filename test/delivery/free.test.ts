@@ -14,6 +14,14 @@ import { ACCOUNT, SETTINGS, tasksOf } from '../helpers/rig.ts';
 
 import { create, Host, held, path, redis } from './pump-scene.ts';
 
+/** Takes it that turns fail. */
+class Patient extends Host {
+  failures = 0;
+  override failed(): void {
+    this.failures += 1;
+  }
+}
+
 describe('a pump with nothing left to claim', () => {
   const ring = async (pump: Pump): Promise<() => void> => {
     const listener = redis.duplicate();
@@ -269,12 +277,6 @@ describe('a pump with nothing left to claim', () => {
   });
 
   test('does not wait for an offer to be taken back where Redis is away', async (t) => {
-    class Patient extends Host {
-      failures = 0;
-      override failed(): void {
-        this.failures += 1;
-      }
-    }
     const host = new Patient();
     const nobody = new Redis({ path: `${path}.gone`, maxRetriesPerRequest: 0, retryStrategy: () => null, lazyConnect: true });
     const pump = new Pump(0, nobody, { ...SETTINGS, holder: 'free', sweep_ms: 60_000, fence_ms: 60_000 }, host);
@@ -282,7 +284,33 @@ describe('a pump with nothing left to claim', () => {
     t.after(() => nobody.disconnect());
     pump.own();
     await until(() => host.failures > 0, 5_000, 'a turn to fail');
-    pump.disown();
+    pump.disown(true);
     await pump.drained();
+  });
+
+  test('takes its offer back once Redis lets it, where it lost the partition while that did not', async (t) => {
+    const host = new Patient();
+    const pump = new Pump(0, held, { ...SETTINGS, holder: 'free', sweep_ms: 60_000, fence_ms: 60_000 }, host);
+    t.after(() => pump.close());
+    await offering(pump, host);
+    // Of the wrong type: every script that looks at it fails.
+    await redis.set(keys.holders(0), 'x');
+    pump.glance();
+    await until(() => host.failures > 0, 5_000, 'a turn to fail');
+    const offer = (await redis.hget(keys.partition(0), 'free')) ?? assert.fail();
+    pump.disown();
+    let drained = false;
+    void pump.drained().then(() => {
+      drained = true;
+    });
+    const failures = host.failures;
+    await until(() => host.failures > failures, 5_000, 'another turn to fail');
+    assert.equal(drained, false);
+    // Nothing of those turns was done; and what is handed over now nobody hears.
+    await redis.hset(keys.partition(0), 'free', offer);
+    await redis.del(keys.holders(0));
+    await single();
+    await until(() => host.started.length === 2, 5_000, 'the task that came');
+    assert.equal(await isFree(), false);
   });
 });

@@ -224,4 +224,20 @@ describe('the breaker', () => {
     origins.ended('down', 'shutdown', 1);
     assert.equal(origins.broken, 1);
   });
+
+  for (const end of ['shutdown', 'stale', 'cancelled', 'target_blocked'] as const) {
+    test(`a probe that was none, ended by ${end}, leaves its turn to the next`, () => {
+      const { origins, clock } = setUp();
+      breakIt(origins);
+      clock.ms += BREAKER_PROBE_MS;
+      origins.began('down');
+      origins.parked('down', 1);
+      assert.equal(roomOf(origins, 'down'), 0);
+      origins.ended('down', end, 0);
+      assert.equal(origins.broken, 1);
+      assert.equal(origins.nextProbeMs(1), clock.ms);
+      assert.deepEqual(origins.unparkable(1), ['down']);
+      assert.equal(roomOf(origins, 'down'), 1);
+    });
+  }
 });

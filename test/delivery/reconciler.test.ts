@@ -7,6 +7,7 @@ import { encodeTargets, notesCore } from '../../src/store/notes.ts';
 import { verify } from '../../src/store/reconcile.ts';
 import { checkPartition } from '../helpers/check-partition.ts';
 import { PASSES, reconciled, watched } from '../helpers/reconciled.ts';
+import { until } from '../helpers/redis.ts';
 import { ACCOUNT, SETTINGS, startRig, T0 } from '../helpers/rig.ts';
 import { build, type Scene } from '../store/half-moved-scene.ts';
 
@@ -34,12 +35,21 @@ test('a healthy partition stays as it is, to the byte', async () => {
   assert.deepEqual(await rig.dump(), before);
 });
 
-test('what belongs to another thread is let be', async () => {
+test('all is looked through by the thread that is chosen, as long as it is', async () => {
   const core = await rig.create({ tasks: 3 });
   await rig.redis.hset(batchKey(core), 'c', 2);
-  const { reconciler, repaired } = watched(rig, false);
-  await reconciler.pass();
+  let chosen = false;
+  let asked = 0;
+  const { reconciler, repaired } = watched(rig, () => {
+    asked += 1;
+    return chosen;
+  });
+  await reconciler.start();
+  await until(() => asked > 3, 5_000, 'a few passes of others');
   assert.deepEqual(repaired, {});
+  chosen = true;
+  await until(() => repaired['counters'] === 1, 5_000, 'a pass');
+  await reconciler.stop();
 });
 
 test('a batch that ended long ago has its turn', async () => {

@@ -1,10 +1,13 @@
 // A process's relayer: what was written before a call is carried over when it resolves, failures are tried again.
 import assert from 'node:assert/strict';
 import { after, beforeEach, test } from 'node:test';
+import type { Backoff } from '../../src/base/backoff.ts';
 import { monotonicMs } from '../../src/base/clock.ts';
 import { createLog } from '../../src/base/log.ts';
 import { Relayer } from '../../src/delivery/relayer.ts';
+import { NotReplicated } from '../../src/store/errors.ts';
 import { keys } from '../../src/store/keys.ts';
+import { MESSAGES_MAX, relay } from '../../src/store/outbox.ts';
 import { append, laneOf, rangeOf, readHeld } from '../helpers/outbox.ts';
 import { until } from '../helpers/redis.ts';
 import { startRig } from '../helpers/rig.ts';
@@ -18,12 +21,13 @@ const seen = { moved: 0, failed: 0, resent: 0 };
 const relayers: Relayer[] = [];
 after(() => Promise.all(relayers.map((relayer) => relayer.stop(1000))));
 
-function makeRelayer(): Relayer {
+function makeRelayer(backoff: Backoff = { min_ms: 5, max_ms: 20 }, confirm?: () => Promise<void>): Relayer {
   Object.assign(seen, { moved: 0, failed: 0, resent: 0 });
   const relayer = new Relayer({
     client: redis,
     log: createLog({ level: 'silent' }),
-    backoff: { min_ms: 5, max_ms: 20 },
+    backoff,
+    ...(confirm === undefined ? {} : { confirm }),
     meter: {
       moved: (messages) => {
         seen.moved += messages;
@@ -38,6 +42,11 @@ function makeRelayer(): Relayer {
   });
   relayers.push(relayer);
   return relayer;
+}
+
+/** Scripts that were called. */
+async function calls(): Promise<number> {
+  return Number(/cmdstat_evalsha:calls=(\d+)/.exec(await redis.info('commandstats'))?.[1] ?? 0);
 }
 
 async function laneLength(partition: number): Promise<number> {
@@ -69,6 +78,56 @@ test('a destination that fails holds up no other, and gets its messages once it 
   await redis.del(keys.marks(2));
   await until(async () => (await laneLength(2)) === 1, 5_000, 'the message to arrive');
   assert.deepEqual((await readHeld(redis, 0)).outbox, {});
+});
+
+test('whom somebody else has served since it failed makes no waiting for others shorter', async () => {
+  const relayer = makeRelayer({ min_ms: 100, max_ms: 100 });
+  for (const destination of [2, 3]) await redis.set(keys.marks(destination), 'x');
+  await append(redis, 0, [['hand', laneOf(2), 'a']]);
+  await relayer.relay(0);
+  await redis.del(keys.marks(2));
+  await relay(redis, 0);
+  assert.deepEqual((await readHeld(redis, 0)).outbox, {});
+  await append(redis, 0, [['hand', laneOf(3), 'b']]);
+  const before = await calls();
+  seen.failed = 0;
+  await relayer.relay(0);
+  await until(() => seen.failed > 5, 10_000, 'several tries');
+  // A try is a look at the source and a call of the destination, and where a timer comes early one more look.
+  const called = (await calls()) - before;
+  assert.ok(called <= 3 * (seen.failed + 1), `${called} calls for ${seen.failed} tries`);
+});
+
+test('what has arrived where no replica follows is no trouble of its destination, and comes again until one does', async () => {
+  let follows = false;
+  const relayer = makeRelayer(undefined, async () => {
+    if (!follows) throw new NotReplicated('late');
+  });
+  await append(redis, 0, [['hand', laneOf(2), 'a']]);
+  await relayer.relay(0);
+  assert.deepEqual([await laneLength(2), seen.moved, seen.failed], [1, 0, 0]);
+  // What comes next is not kept waiting.
+  await append(redis, 0, [['hand', laneOf(2), 'b']]);
+  await relayer.relay(0);
+  assert.deepEqual([await laneLength(2), seen.moved, seen.failed], [2, 0, 0]);
+  follows = true;
+  await until(() => seen.moved === 2, 5_000, 'both to be acknowledged');
+  assert.deepEqual((await readHeld(redis, 0)).outbox, {});
+  assert.equal(await laneLength(2), 2);
+});
+
+test('what has arrived where no replica follows stands in no way of what is behind it', async () => {
+  const relayer = makeRelayer(undefined, async () => {
+    throw new NotReplicated('late');
+  });
+  const many = MESSAGES_MAX + 10;
+  await append(
+    redis,
+    0,
+    Array.from({ length: many }, (_, i) => ['hand', laneOf(2), `ref${i}`] as const),
+  );
+  await relayer.relay(0);
+  assert.deepEqual([await laneLength(2), seen.moved, seen.failed], [many, MESSAGES_MAX, 0]);
 });
 
 test('what was carried is acknowledged at once where it has become much, and later where it is little', async (t) => {

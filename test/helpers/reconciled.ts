@@ -12,13 +12,12 @@ export interface Watched {
   repaired: Record<string, number>;
 }
 
-export function watched({ redis }: Rig, owns = true): Watched {
+export function watched({ redis }: Rig, chosen = () => true): Watched {
   const repaired: Record<string, number> = {};
   const reconciler = new Reconciler({
     client: redis,
-    partitions: 4,
     keep: SETTINGS,
-    owns: () => owns,
+    chosen,
     pass_ms: 1,
     share: 1,
     repaired: (_, what, count) => {

@@ -277,6 +277,17 @@ each('a cooldown of the limiter is told with every grant', async (row) => {
   assert.match(grants(await lane.look(T))[0]?.letter ?? '', /^\w!$/);
 });
 
+each('what waited for a limiter that was deleted is not told to close it', async (row) => {
+  const lane = await laneOf(row, { cooldown: true });
+  const batch = lane.newBatch(T);
+  await lane.queue(T, { batch, from: 0, to: 9, first_ms: T_MS });
+  await lane.look(T);
+  await lane.delete(T);
+  const letters = grants(await lane.lookAll(T)).map(({ letter }) => letter);
+  assert.ok(letters.length > 0);
+  for (const letter of letters) assert.match(letter, /^\w$/);
+});
+
 test('a lane whose record is missing limits nothing and leaves nothing behind', async () => {
   partitions += 2;
   const lane = Lane.missing(redis, partitions, T);

@@ -42,6 +42,20 @@ for (const [i, row] of ROWS.entries()) {
   }
 }
 
+for (const [i, row] of ROWS.entries()) {
+  if (row.type !== 'window' && row.name !== 'bucket, fixed windows') continue;
+  test(`${row.name}: what was let start before a PATCH of the limit comes back, and counts from when it started`, async () => {
+    const lane = await Lane.create(redis, 200 + 2 * i, { type: row.type, config: row.five, now_us: T });
+    const batch = lane.newBatch(T);
+    await lane.queue(T, { batch, from: 0, to: 19, first_ms: T_MS });
+    assert.equal((await lane.look(T)).granted, 5);
+    await lane.patch(T + 1_000, { ...row.five, limit: 6 });
+    assert.equal((await lane.look(T + 1_000)).granted, 1);
+    await lane.unused(T + 2_000, T_MS, { batch, from: 0, to: 1, first_ms: T_MS });
+    assert.equal((await lane.look(T + 2_000)).granted, 2);
+  });
+}
+
 test('points: what started late after answers told what it used is not charged again', async () => {
   const lane = await Lane.create(redis, 100, { type: 'points', config: { capacity: 100, refill_rate: 1, interval: 100 }, now_us: T });
   await lane.queue(T, { batch: lane.newBatch(T), from: 0, to: 29, first_ms: T_MS, cost: 10 });

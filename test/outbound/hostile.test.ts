@@ -81,7 +81,6 @@ test('garbage instead of an answer is a protocol failure', async (t) => {
     'HTTP/1.1 abc OK\r\n\r\n',
     'HTTP/1.1 000 x\r\n\r\n',
     'HTTP/1.1 200 OK\r\nbad header\r\n\r\n',
-    'HTTP/1.1 100 Continue\r\n\r\n',
     'HTTP/1.1 101 Switching\r\nupgrade: x\r\nconnection: upgrade\r\n\r\n',
     'HTTP/1.1 200 OK\r\ncontent-length: 1\r\ncontent-length: 2\r\n\r\nx',
     'HTTP/1.1 200 OK\r\ncontent-length: 1\r\ntransfer-encoding: chunked\r\n\r\n',
@@ -115,6 +114,43 @@ test('a flood of informational answers is cut off, a few are passed over', async
     socket.write(`${'HTTP/1.1 103 Early Hints\r\nlink: </a>\r\n\r\n'.repeat(3)}HTTP/1.1 204 No Content\r\n\r\n`),
   );
   assert.equal((await outcomeOf(outbound, callTo(few))).verdict, 'success');
+});
+
+test('100 Continue, which nobody asked for, is passed over, however it comes, and the connection stays', async (t) => {
+  const outbound = outboundFor(t);
+  const answer = 'HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok';
+  const interim = 'HTTP/1.1 100 Continue\r\n\r\n';
+  // A body that looks like one stays as it is.
+  const alike = `HTTP/1.1 200 OK\r\ncontent-length: ${interim.length}\r\n\r\n`;
+  const cases: [pieces: string[], excerpt: string][] = [
+    [[interim + answer], 'ok'],
+    [[interim, answer], 'ok'],
+    [[interim, interim + answer], 'ok'],
+    [['HTTP/1.1 100 Continue\r\nx: ', `y\r\n\r\n${answer.slice(0, 20)}`, answer.slice(20)], 'ok'],
+    [['HTTP/1.1 100 Continue\r\n\r', '\n', 'HTTP/1.1 103 Early Hints\r\n\r\n', answer], 'ok'],
+    [[alike, interim], interim],
+  ];
+  let connections = 0;
+  let turn = 0;
+  const origin = await rawReceiver(t, (socket) => {
+    connections += 1;
+    socket.setNoDelay(true);
+    const serve = (): void => {
+      const [first = '', ...others] = cases[turn++]?.[0] ?? [];
+      // Each in a packet of its own: the next is written a moment after this one has left.
+      const write = (piece: string, left: readonly string[]): void => {
+        socket.write(piece, () => setTimeout(() => left[0] !== undefined && write(left[0], left.slice(1)), 20));
+      };
+      write(first, others);
+    };
+    serve();
+    socket.on('data', serve);
+  });
+  for (const [pieces, excerpt] of cases) {
+    const outcome = await outcomeOf(outbound, callTo(origin));
+    assert.deepEqual([outcome.verdict, outcome.status_code, outcome.excerpt], ['success', 200, excerpt], JSON.stringify(pieces));
+  }
+  assert.equal(connections, 1);
 });
 
 test('a connection lost after the status leaves the status standing', async (t) => {

@@ -44,7 +44,10 @@ async function together(t: TestContext, answer: (socket: Socket) => void): Promi
     watch = setImmediate(next);
   });
   t.after(() => clearImmediate(watch));
-  const slots = Array.from({ length: COUNT }, () => ({ opening: null, readNow: null, free: false, broken: false }) satisfies Opening);
+  const slots = Array.from(
+    { length: COUNT },
+    () => ({ opening: null, readNow: null, free: false, broken: false, awaits_head: false }) satisfies Opening,
+  );
   const answered: Stage['answered'] = [];
   const all = slots.map(async (slot) => {
     const client = new Client(origin, { connect: connectorFor(slot), pipelining: 1 });

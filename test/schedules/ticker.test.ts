@@ -273,6 +273,25 @@ describe('after a downtime', () => {
     assert.deepEqual([(await ticks.runs(core)).length, ticks.skipped.overlap], [3, 1]);
   });
 
+  test('a limiter that cannot be read holds up the schedules that take from it alone', async () => {
+    const limited = await ticks.make({ cron: '* * * * *', limiter: 'far' });
+    const free = await ticks.make({ cron: '* * * * *' });
+    let reachable = false;
+    const missingLimiters = async (): Promise<[]> => {
+      if (!reachable) throw new Error('not now');
+      return [];
+    };
+    rig.pass(MINUTE_MS);
+    const deps = { ...ticks.deps, missingLimiters };
+    const looked = await decideDue(deps, 0);
+    assert.deepEqual([looked.decided, looked.more], [1, true]);
+    assert.deepEqual([(await ticks.runs(free)).length, (await ticks.runs(limited)).length], [1, 0]);
+    await assert.rejects(decideDue(deps, 0), /not now/);
+    reachable = true;
+    await decideDue(deps, 0);
+    assert.deepEqual([(await ticks.runs(free)).length, (await ticks.runs(limited)).length], [1, 1]);
+  });
+
   test('of a year a schedule of every second is back at once', async () => {
     await ticks.make({ cron: '* * * * * *' });
     rig.checks = false;

@@ -1,116 +1,8 @@
 // src/streams/watch.ts: from hints and looks to frames, with a Redis that says what the test wants.
 import assert from 'node:assert/strict';
-import { after, test } from 'node:test';
-import type { BatchRow } from '../../src/store/batches.ts';
-import type { EndedRun, Look } from '../../src/store/streams.ts';
-import type { FromStreamThread } from '../../src/streams/messages.ts';
-import { Watch, type WatchHost } from '../../src/streams/watch.ts';
+import { test } from 'node:test';
 import { until } from '../helpers/redis.ts';
-
-const ROW: BatchRow = {
-  core: 'core',
-  account_id: 'acme',
-  status: 'processing',
-  total: 10,
-  completed: 0,
-  failed: 0,
-  cancelled: 0,
-  running: 0,
-  created_ms: 1,
-  updated_ms: 1,
-  finished_ms: null,
-  doc: '{}',
-  bases: [0],
-  undealt: null,
-  held: false,
-};
-
-interface Frame {
-  type: string;
-  seq: number;
-  completed?: number;
-  task?: number;
-  gap?: true;
-}
-
-/** A watch with what it said; `answer` is what the next looks find. */
-function stage(options: { look_ms?: number } = {}) {
-  const said: Frame[] = [];
-  const messages: FromStreamThread[] = [];
-  const gone: string[] = [];
-  const state: { answer: Look | Error; room: boolean; looks: number; reads: number; results: Error | null } = {
-    answer: { hint: 0, batch: ROW, lost: [] },
-    room: true,
-    looks: 0,
-    reads: 0,
-    results: null,
-  };
-  const host: WatchHost = {
-    views: {
-      batch: ({ completed }) => ({ completed }),
-      progress: ({ completed }) => ({ completed }),
-      task: (_core, task, result) => ({ ...task, result }),
-    },
-    look_ms: options.look_ms ?? 60_000,
-    post: (message) => {
-      messages.push(message);
-      if (message.type === 'join') said.push(read(message.frame));
-      if (message.type !== 'frames') return;
-      let from = 0;
-      for (const end of message.ends) {
-        said.push(read(message.frames.slice(from, end)));
-        from = end;
-      }
-    },
-    look: async () => {
-      state.looks += 1;
-      if (state.answer instanceof Error) throw state.answer;
-      return state.answer;
-    },
-    results: async () => {
-      state.reads += 1;
-      if (state.results !== null) throw state.results;
-      return new Map();
-    },
-    sent: () => state.room,
-    failed: () => {},
-    gone: (streams) => void gone.push(...streams),
-  };
-  const watch = new Watch('core', host);
-  after(() => watch.close());
-  let number = 0;
-  const hint = (completed: number, ended: EndedRun[] = [], more: Partial<BatchRow> = {}): void => {
-    number += 1;
-    const { status, total, failed, cancelled, running, updated_ms, finished_ms } = { ...ROW, ...more };
-    watch.hint({ number, state: { status, total, completed, failed, cancelled, running, updated_ms, finished_ms }, ended });
-  };
-  const lose = (count = 1): void => {
-    number += count;
-  };
-  const says = (holds: (frames: Frame[]) => boolean, what: string): Promise<void> => until(() => holds(said), 2_000, what);
-  return { watch, said, messages, gone, state, hint, lose, says };
-}
-
-function read(bytes: Uint8Array): Frame {
-  const { type, seq, gap, completed, batch, task } = JSON.parse(Buffer.from(bytes).toString()) as {
-    type: string;
-    seq: number;
-    gap?: true;
-    completed?: number;
-    batch?: { completed: number };
-    task?: { index: number };
-  };
-  const shown = completed ?? batch?.completed;
-  return {
-    type,
-    seq,
-    ...(shown === undefined ? {} : { completed: shown }),
-    ...(task ? { task: task.index } : {}),
-    ...(gap ? { gap } : {}),
-  };
-}
-
-const done = (from: number, tasks = 1): EndedRun => ({ status: 'completed', from, tasks });
+import { done, ROW, stage } from './watch-scene.ts';
 
 test('hints that come fast are merged; the newest is told', async () => {
   const { watch, said, hint, says } = stage();
@@ -308,6 +200,25 @@ test('a Redis that fails is asked again, for looks and for results', async () =>
     said.map(({ type }) => type),
     ['snapshot', 'task', 'progress'],
   );
+});
+
+test('of a batch that is gone right after its end, who has seen all but that is told it', async () => {
+  const { watch, said, messages, state, hint, says } = stage();
+  watch.open('s', false, null);
+  watch.open('t', true, null);
+  await watch.look();
+  hint(10, [], { finished_ms: 5, status: 'completed' });
+  watch.open('late', false, null);
+  state.answer = { hint: 0, batch: null, lost: [] };
+  await watch.look();
+  await says((frames) => frames.filter(({ type }) => type === 'finished').length === 2, 'the end, to both');
+  assert.equal(said.at(-1)?.completed, 10);
+  const ends = messages.filter(({ type }) => type === 'end' || type === 'end_one');
+  assert.deepEqual(ends, [
+    { type: 'end', topic: 'core', end: 'finished' },
+    { type: 'end', topic: 'core+', end: 'finished' },
+    { type: 'end_one', stream: 'late', end: 'deleted' },
+  ]);
 });
 
 test('a batch that is gone, or a place that was lost, ends the stream', async () => {

@@ -52,7 +52,7 @@ export function batches({ client, receiver }: Stage): void {
   });
 
   test('labels are shown as given', async () => {
-    const labels = { team: 'billing', 'a.b-c_9': 'Ünï ✓' };
+    const labels = { team: 'billing', 'a.b-c_9': 'Ünï ✓', constructor: 'x', prototype: 'y' };
     const { id } = await acme.create({ tasks: later(1), labels });
     assert.deepEqual((await acme.batch(id)).labels, labels);
     assert.deepEqual((await inList(acme, id, '?limit=1000'))?.labels, labels);

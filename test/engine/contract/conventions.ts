@@ -159,6 +159,18 @@ export function conventions({ client, engine, receiver }: Stage): void {
     assert.equal((await client.lists.batches('?limit=1')).total, made.length);
   });
 
+  test('an Idempotency-Key is 1 to 255 visible ASCII characters; one that is empty is no protection, and is refused', async () => {
+    const { acme } = client;
+    const body = { tasks: tasksFor(receiver.at(freshPath()), 1) };
+    for (const key of ['', ' ', 'a b', 'k'.repeat(256), 'k\u00e9k']) {
+      await acme.refused(400, 'validation_error', 'POST', '/v1/batches', { body, headers: { 'idempotency-key': key } });
+    }
+    for (const key of ['k', freshPath().padEnd(255, '~')]) {
+      assert.equal((await acme.ask('POST', '/v1/batches', { body, headers: { 'idempotency-key': key } })).status, 201);
+    }
+    assert.equal((await acme.ask('GET', '/v1/batches', { headers: { 'idempotency-key': '' } })).status, 200);
+  });
+
   test('a refused request leaves its Idempotency-Key free, and is refused again', async () => {
     const { acme } = client;
     const { id } = await acme.create({ tasks: tasksFor(receiver.at(freshPath()), 1) });
@@ -178,6 +190,36 @@ export function conventions({ client, engine, receiver }: Stage): void {
       for (let tries = 0; tries < 3; tries++) await acme.refused(status, code, 'POST', path, { ...options, headers });
       assert.equal((await acme.ask('POST', '/v1/batches', { body, headers })).status, 201, path);
       await acme.refused(422, 'idempotency_key_reused', 'POST', path, { ...options, headers });
+    }
+  });
+
+  test('a key of a change that was made is no other request’s', async () => {
+    const { acme } = client;
+    const { id } = await acme.create({ tasks: tasksFor(receiver.at(freshPath()), 1), options: { hold: true } });
+    const failed = await acme.create({ tasks: tasksFor(receiver.at(freshPath(), { status: 400 }), 1) });
+    await acme.ended(failed.id, 'failed');
+    const tasks = tasksFor(receiver.at(freshPath()), 1, { execute_after: inSeconds(3_600) });
+    const task = { target: { url: receiver.at(freshPath()), method: 'POST' } };
+    const schedule = { cron: '0 0 1 1 *', timezone: 'UTC', task_template: task };
+    const made = await acme.ask('POST', '/v1/schedules', { body: schedule });
+    assert.equal(made.status, 201, made.text);
+    const changes: [path: string, body?: object][] = [
+      [`/v1/batches/${id}/tasks`, { tasks }],
+      [`/v1/batches/${failed.id}/retry`],
+      [`/v1/schedules/${(made.json as { id: string }).id}/trigger`],
+    ];
+    const others: [path: string, body: object][] = [
+      ['/v1/tasks', task],
+      ['/v1/batches', { tasks }],
+      ['/v1/schedules', schedule],
+    ];
+    for (const [n, [path, body]] of changes.entries()) {
+      const headers = { 'idempotency-key': `changed-${id}-${n}` };
+      const done = await acme.ask('POST', path, { body, headers });
+      assert.ok(done.status < 300, `${path}: ${done.text}`);
+      for (const [other, content] of others) {
+        await acme.refused(422, 'idempotency_key_reused', 'POST', other, { body: content, headers });
+      }
     }
   });
 

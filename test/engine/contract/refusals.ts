@@ -56,6 +56,13 @@ export function refusals({ client, nobody, scoped, receiver }: Stage): void {
     await acme.refused(400, 'invalid_json', 'POST', '/v1/tasks', { raw: '{"target":1,"target":2}' });
   });
 
+  test('an unknown field is refused as one, whatever it is called', async () => {
+    for (const name of ['constructor', 'prototype', 'toString', 'odd']) {
+      const reply = await acme.ask('POST', '/v1/tasks', { body: { target: receiver.url, [name]: 1 } });
+      assert.deepEqual([reply.status, (reply.json as { error: { code: string } }).error.code], [400, 'validation_error'], name);
+    }
+  });
+
   test('a payload may repeat keys and be called __proto__: those levels are not ours', async () => {
     const raw = `{"tasks":[{"target":"${receiver.at(freshPath())}","payload":{"a":1,"a":2,"__proto__":{"b":[]}}}]}`;
     assert.equal((await acme.ask('POST', '/v1/batches', { raw })).status, 201);

@@ -77,6 +77,32 @@ export function streams({ client, engine, receiver, scoped, nobody }: Stage): vo
       await conform(engine.url, reading.frames);
     });
 
+    for (const end of ['cancelled', 'expired'] as const) {
+      test(`/${kind} with tasks=true tells of each task that ends with its batch, ${end}`, async () => {
+        const path = freshPath();
+        const late = tasksFor(receiver.url + path, 30).map((one) => ({ ...one, execute_after: '2100-01-01T00:00:00Z' }));
+        const tasks = [...tasksFor(receiver.at(path, { hold: true }), 2), ...late];
+        const options = end === 'expired' ? { options: { expiration: 1.5 / 3_600 } } : {};
+        const { id } = await acme.create({ tasks, ...options });
+        const reading = await open(kind, id, '?tasks=true');
+        await reading.until(() => true);
+        await until(() => receiver.to(path).length === 2, 5_000, 'those that run');
+        if (end === 'cancelled') await acme.ask('POST', `/v1/batches/${id}/cancel`);
+        await reading.until((frame) => isTask(frame));
+        receiver.release(path);
+        await reading.ended;
+        const told = new Map(reading.frames.filter(isTask).map(({ task }) => [task.id, task]));
+        assert.deepEqual([told.size, reading.frames.filter(isTask).length], [32, 32]);
+        for (const task of await acme.allTasks(id)) {
+          const seen = told.get(task.id);
+          assert.deepEqual([seen?.status, seen?.attempts, seen?.result?.error], [task.status, task.attempts, task.result?.error]);
+        }
+        assert.equal([...told.values()].filter(({ result }) => result?.error?.code === 'batch_expired').length, end === 'expired' ? 30 : 0);
+        inOrder(reading.frames);
+        await conform(engine.url, reading.frames);
+      });
+    }
+
     test(`/${kind} of a batch that has ended: snapshot, finished, closed`, async () => {
       const { id } = await acme.create({ tasks: tasksFor(receiver.at(freshPath()), 2) });
       await acme.ended(id, 'completed');
@@ -102,6 +128,7 @@ export function streams({ client, engine, receiver, scoped, nobody }: Stage): vo
         [refused(kind, id, '?task=true'), 400, 'validation_error'],
         [refused(kind, id, '?tasks=maybe', 'rival-token-of-the-tests'), 404, 'batch_not_found'],
         [refused(kind, id, '?ticket=stk_nonsense', null), 401, 'unauthorized'],
+        [refused(kind, `${id.slice(0, -1)}_`, `?ticket=stk_${'x'.repeat(43)}`, null), 401, 'unauthorized'],
         [refused(kind, id, `?ticket=stk_${'x'.repeat(43)}`, null), 401, 'unauthorized'],
       ];
       for (const [refusal, status, code] of cases) {
@@ -214,7 +241,8 @@ export function streams({ client, engine, receiver, scoped, nobody }: Stage): vo
     const last = reading.frames.at(-1);
     assert.ok(last?.type === 'finished');
     assert.deepEqual([last.status, last.stats.cancelled, last.stats.pending], ['cancelled', 7, 0]);
-    assert.equal(reading.frames.filter(isTask).length, 1);
+    assert.equal(new Set(reading.frames.filter(isTask).map(({ task }) => task.id)).size, 7);
+    assert.equal(reading.frames.filter(isTask).length, 7);
     inOrder(reading.frames);
   });
 

@@ -2,11 +2,12 @@
 
 import assert from 'node:assert/strict';
 import { after, beforeEach, describe, test } from 'node:test';
-import { newOperation } from '../../../src/store/batches.ts';
+import { knownTaskKeys, newOperation } from '../../../src/store/batches.ts';
 import { NO_RECORD } from '../../../src/store/idempotency.ts';
 import { keys } from '../../../src/store/keys.ts';
 import { batchAdd } from '../../../src/store/scripts.gen.ts';
 import { listTasks } from '../../helpers/listing.ts';
+import { until } from '../../helpers/redis.ts';
 import { ACCOUNT, DUE_AHEAD_MS, startRig, T0 } from '../../helpers/rig.ts';
 
 const rig = await startRig();
@@ -220,6 +221,18 @@ describe('batch/add', () => {
     assert.deepEqual(heard, ['0', String(T0 + 700 - DUE_AHEAD_MS), String(T0 + 600 - DUE_AHEAD_MS)]);
   });
 
+  test('of a batch that expires before anybody looks by himself the bell says when, beside what is ready', async (t) => {
+    const heard: string[] = [];
+    const ear = rig.redis.duplicate();
+    t.after(() => ear.disconnect());
+    ear.on('smessage', (_, message: string) => heard.push(message));
+    await ear.ssubscribe(keys.bell(0));
+    await rig.create({ expiration_ms: 3_600_000 });
+    await rig.create({ expiration_ms: 1_500 });
+    await until(() => heard.length === 3, 5_000, 'the bells');
+    assert.deepEqual(heard, ['0', '0', String(T0 + 1_500)]);
+  });
+
   test('where some is ready and some will be the bell says both', async () => {
     const core = await rig.create();
     const heard: string[] = [];
@@ -231,5 +244,14 @@ describe('batch/add', () => {
     await three;
     ear.disconnect();
     assert.deepEqual(heard, ['0', String(T0 + 700 - DUE_AHEAD_MS), '0']);
+  });
+
+  test('which of very many keys a batch has is asked in calls that Redis and Lua can take', async () => {
+    const core = await rig.create({ task_keys: ['k1', 'k2'] });
+    const names = Array.from({ length: 200_000 }, (_, i) => `other${i}`);
+    names[9_999] = 'k1';
+    names[199_999] = 'k2';
+    assert.deepEqual([...(await knownTaskKeys(rig.redis, core, names))], ['k1', 'k2']);
+    assert.deepEqual([...(await knownTaskKeys(rig.redis, core, []))], []);
   });
 });

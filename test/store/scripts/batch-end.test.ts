@@ -134,6 +134,22 @@ describe('batch/release', () => {
     assert.equal((await rig.batch(core)).status, 'completed');
   });
 
+  test('of what was cancelled, or has expired, it changes nothing but that it is not held', async () => {
+    const cancelled = await rig.create({ hold: true, tasks: 2 });
+    await rig.cancel(cancelled);
+    const expired = await rig.create({ hold: true, tasks: 2, expiration_ms: 100 });
+    rig.pass(100);
+    await rig.tick('h1');
+    for (const core of [cancelled, expired]) {
+      const before = await rig.redis.hgetall(keys.batch(0, core));
+      rig.pass(10);
+      assert.equal(await rig.release(core), true);
+      const { h, ...rest } = before;
+      assert.equal(h, '1');
+      assert.deepEqual(await rig.redis.hgetall(keys.batch(0, core)), rest);
+    }
+  });
+
   test('what was not held is left alone; another account sees nothing', async () => {
     const core = await rig.create();
     const held = await rig.create({ hold: true });
