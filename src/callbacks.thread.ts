@@ -25,6 +25,8 @@ export interface CallbackThreadData {
   /** Unique to this life of this thread: what it has in flight is kept under it. */
   holder: string;
   index: number;
+  /** It takes single tasks as they come, and claims nothing. */
+  express: boolean;
   connection: ConnectionSpec;
   partitions: number;
   keep: Keep;
@@ -74,11 +76,12 @@ export default function run(input: JobInput<CallbackThreadData>): Promise<void> 
 
 /** `openTracing` is null where nothing is traced. */
 export async function runCallbacks({ data, port }: JobInput<CallbackThreadData>, openTracing: OpenTracing | null): Promise<void> {
-  const log = createLog({ level: data.log_level, fields: { thread: `callbacks/${data.index}` } });
+  const name = `callbacks/${data.express ? 'express' : data.index}`;
+  const log = createLog({ level: data.log_level, fields: { thread: name } });
   const store = await joinStore({ connection: data.connection, partitions: data.partitions, log, role: 'callbacks' });
   const metrics = createMetrics();
   const limiters = new LimiterTally();
-  const stopWatching = watchLoop(metrics, `callbacks/${data.index}`);
+  const stopWatching = watchLoop(metrics, name);
   const outbound = new Outbound(data.outbound);
   const {
     tracing: settings,
@@ -97,7 +100,7 @@ export async function runCallbacks({ data, port }: JobInput<CallbackThreadData>,
   const company = new BroadcastChannel(COMPANY);
   const shard: CallbackShard = new CallbackShard({
     client: store.client,
-    hints: store.subscriber({ onGap: (channel) => shard.heardAgain(channel), onDeaf: (channel) => shard.heardAgain(channel) }),
+    hints: store.subscriber({ onGap: (channel) => shard.heardAgain(channel), onDeaf: (channel) => shard.deaf(channel) }),
     outbound,
     relayer,
     company: {
@@ -114,6 +117,7 @@ export async function runCallbacks({ data, port }: JobInput<CallbackThreadData>,
       sweep_ms: data.sweep_ms,
       fence_ms: data.silence_ms * FENCE_SHARE,
     },
+    express: data.express,
     in_flight_max: data.in_flight_max,
     in_flight_per_origin_max: data.outbound.connections_per_origin_max,
     notification_delays_ms: data.notification_delays_ms,
@@ -132,7 +136,7 @@ export async function runCallbacks({ data, port }: JobInput<CallbackThreadData>,
     client: store.client,
     keep: data.keep,
     // Somebody always owns the first partition.
-    chosen: () => owned.has(0),
+    chosen: () => !data.express && owned.has(0),
     pass_ms: data.sweep_ms * SWEEPS_A_PASS,
     repaired: repairMeterOf(metrics, log),
     log,

@@ -68,7 +68,7 @@ export const SETTINGS = {
     default_text: 'cores − 1, at least 1',
     min: 1,
     max: 256,
-    meaning: 'Threads that send callbacks.',
+    meaning: 'Threads that send callbacks, beside one for single tasks that come one at a time.',
   }),
   roles: setting<readonly Role[]>({
     env: 'ROLES',

@@ -8,11 +8,11 @@ import { BatchReader } from './api/batch-reader.ts';
 import type { ApiContext } from './api/context.ts';
 import { Placement } from './api/placement.ts';
 import { TrayWriter } from './api/tray-writer.ts';
-import { monotonicMs, systemClock } from './base/clock.ts';
+import { systemClock } from './base/clock.ts';
 import { base62 } from './base/id.ts';
 import { createLog, type Log } from './base/log.ts';
 import { runAll, type Service } from './base/service.ts';
-import type { CallbackThreadData, FromCallbackThread, ToCallbackThread } from './callbacks.thread.ts';
+import { callbackService, keepOf } from './callbacks.ts';
 import { type Config, ConfigError, loadConfig } from './config.ts';
 import { type CronService, cronService } from './cron.ts';
 import { Membership, type ThreadGroup } from './delivery/membership.ts';
@@ -30,20 +30,16 @@ import { createMetrics, type Metrics } from './metrics/registry.ts';
 import { type EgressPolicy, egressPolicy } from './outbound/addresses.ts';
 import { PartitionWatch } from './partition-watch.ts';
 import { RequestSpans } from './request-spans.ts';
-import type { Keep } from './store/batches.ts';
 import { openStore, type Store, StoreRefused } from './store/connect.ts';
 import { type Durability, openDurability } from './store/durability.ts';
 import { preparePartitions } from './store/partition.ts';
 import { ensureLocalToken, lookupToken } from './store/tokens.ts';
 import { makeStreams, type StreamService } from './streams.ts';
-import { ThreadPool } from './threads/pool.ts';
 import { VERSION } from './version.ts';
 
 /** Where the build puts the page, seen from the sources and from the build. */
 const DASHBOARD = fileURLToPath(new URL(extname(import.meta.url) === '.ts' ? '../dist/dashboard' : './dashboard', import.meta.url));
-const SINGLE_KEEP_MS = 24 * 3_600_000;
 const LOCAL_ACCOUNT = 'default';
-const CONNECTIONS_MAX = 16_384;
 const RELAY_STOP_MS = 1_000;
 
 /** Runs the server until SIGTERM or SIGINT; a second signal ends it at once. Resolves with the exit code. */
@@ -130,104 +126,8 @@ function membershipOf(store: Store, id: string, groups: readonly ThreadGroup[], 
   return new Membership({ client: store.client, id, groups, partitions: store.partition_count, log });
 }
 
-/** The callback threads of this process, and what tells them which partitions are theirs. */
-function callbackService(
-  config: Config,
-  store: Store,
-  metrics: Metrics,
-  limiters: LimiterTop,
-  process_id: string,
-  memory: MemoryWatch,
-  log: Log,
-) {
-  const threads = config.callback_threads;
-  const running = new Set<number>();
-  const restarts = metrics.counter('thread_restarts_total', { pool: 'callbacks' });
-  const alive = metrics.gauge('threads', { pool: 'callbacks' });
-  let owned: readonly (readonly number[])[] = [];
-  const source = (index: number, life: number): string => `callbacks/${index}/${life}`;
-  const tell = (index: number): void => {
-    const message: ToCallbackThread = { type: 'own', partitions: owned[index] ?? [] };
-    pool.post(index, message);
-  };
-  const tellMemory = (index: number, state: MemoryState): void => {
-    const message: ToCallbackThread = { type: 'memory', ...state };
-    pool.post(index, message);
-  };
-  const pool = new ThreadPool<CallbackThreadData>({
-    name: 'callbacks',
-    entry: new URL(`./callbacks${config.tracing === null ? '' : '.traced'}.thread${extname(import.meta.url)}`, import.meta.url),
-    threads,
-    dataFor: (index, life) => threadData(config, store, `${process_id}.${index}.${life}`, index),
-    onMessage: (index, life, message) => {
-      const { snapshot, limiters: counts } = message as FromCallbackThread;
-      if (snapshot !== null) metrics.merge(source(index, life), snapshot);
-      void limiters.take(counts, monotonicMs());
-    },
-    onReady: (index) => {
-      running.add(index);
-      alive.set(running.size);
-      tell(index);
-      tellMemory(index, memory.state);
-    },
-    onEnd: (index, life) => {
-      running.delete(index);
-      alive.set(running.size);
-      restarts.add();
-      metrics.retire(source(index, life));
-    },
-    log,
-  });
-  const group: ThreadGroup = {
-    group: 'callbacks',
-    threads,
-    onAssignment: (assignment) => {
-      owned = assignment;
-      for (let index = 0; index < threads; index++) tell(index);
-    },
-  };
-  return {
-    pool,
-    group,
-    alive: () => running.size === threads,
-    setMemory: (state: MemoryState) => {
-      for (let index = 0; index < threads; index++) tellMemory(index, state);
-    },
-  };
-}
-
 function policyOf({ allow_private_targets, egress_allow_cidrs, egress_deny_cidrs }: Config): EgressPolicy {
   return egressPolicy({ allow_private: allow_private_targets, allow_cidrs: egress_allow_cidrs, deny_cidrs: egress_deny_cidrs });
-}
-
-function keepOf(config: Config): Keep {
-  return { keep_ms: config.retention_ms, tray_keep_ms: SINGLE_KEEP_MS };
-}
-
-function threadData(config: Config, store: Store, holder: string, index: number): CallbackThreadData {
-  return {
-    holder,
-    index,
-    connection: store.connection,
-    partitions: store.partitions,
-    keep: keepOf(config),
-    durability: config.durability,
-    silence_ms: config.holder_silence_ms,
-    sweep_ms: config.sweep_interval_ms,
-    grace_ms: config.lease_grace_ms,
-    in_flight_max: config.callbacks_per_thread,
-    notification_delays_ms: config.notification_retry_delays_ms,
-    outbound: {
-      version: VERSION,
-      allow_private: config.allow_private_targets,
-      allow_cidrs: config.egress_allow_cidrs,
-      deny_cidrs: config.egress_deny_cidrs,
-      connections_per_origin_max: config.connections_per_origin,
-      connections_max: CONNECTIONS_MAX,
-    },
-    tracing: config.tracing,
-    log_level: config.log_level,
-  };
 }
 
 interface FrontDoorParts {

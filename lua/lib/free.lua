@@ -1,8 +1,7 @@
 -- @include lib/ready
--- A holder that found nothing more to claim says so: `free` in `m` is its name, the number of its next claim and its `grace_ms`. The next task
--- that is ready at once is what that claim brings: it is in flight from the start and is handed over on a channel. Where that is lost, the claim
--- of that number brings it.
-local FREE_BYTES_MAX, FREE_ALIVE_MS = 16384, 2000
+-- An express says that it is free: `free` in `m` is its name, the number of its next claim and its `grace_ms`. The next single task that is ready at once is what that
+-- claim brings: it is in flight from the start and is handed over on a channel. Where that is lost, the claim of that number brings it.
+local FREE_BYTES_MAX = 16384
 local free = nil
 
 -- Whether somebody is free for task `index` of a batch, which waits for nothing; its state is `p` then.
@@ -28,9 +27,9 @@ local function free_write(now)
   call('ZADD', root .. 'active:' .. holder, now + free.timeout_s * 1000 + free.grace_ms, free.member)
   call('HSET', root .. 'claims', holder, free.number .. ' ' .. free.member .. '@' .. string.format('%d', free.due_ms))
   if free.alone then call('HSET', meta, 'last', now) end
-  if call('HSETNX', root .. 'holders', holder, now) == 1 then
-    call('SPUBLISH', root .. 'bell', string.format('%d', now + FREE_ALIVE_MS))
-  end
+  -- It has called, as far as others are to know: a mark of a while ago would have it taken for silent. Nobody is rung to look after it: where its thread dies its process tells
+  -- the owner, where that dies there is another owner, and both look. A bell would wake a thread right when this one has to be called.
+  call('HSET', root .. 'holders', holder, now)
   call('SPUBLISH', root .. 'handed', string.format('%s %s %.0f %.0f %s %d %d %s\n', holder, free.number, now, free.due_ms, b.a, free.index, free.base,
     free.member) .. free.record)
 end

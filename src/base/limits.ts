@@ -45,6 +45,10 @@ export const SWEEP_TASKS_MAX = 20_000;
 
 /** Tasks in one claim: less than a millisecond of Redis. */
 export const CLAIM_MAX = 256;
+/** A claim that brought less leaves nothing behind that calls for help, such as the probe of a broken origin. */
+export const CLAIM_HELP_MIN = 32;
+/** A partition that never starves has this many places in flight whatever the others do. */
+export const PLACES_MIN = 16;
 /** Claims that a thread has under way: what it may take of an origin is known only when the ones before were answered. */
 export const CLAIMS_UNDER_WAY_MAX = 2;
 /** A claim unanswered for this long holds up no other: its Redis node may be frozen. */
@@ -56,6 +60,13 @@ export const ROOMS_MAX = 500;
 /** Connect failures in a row that break an origin, and the time between the probes of a broken one. */
 export const BREAKER_FAILURES = 20;
 export const BREAKER_PROBE_MS = 5_000;
+
+/**
+ * Between two offers of a partition to take the next single task, and those of a thread in all. Each task that is handed over costs Redis as much as a claim, and the
+ * thread a turn of its pump: where more come they are claimed, many at a time.
+ */
+export const OFFER_GAP_MS = 10;
+export const OFFERS_PER_S_MAX = 1_000;
 
 /** Outcomes that are settled at once, without waiting for more. */
 export const SETTLE_FLUSH = 256;

@@ -1,6 +1,7 @@
 // When a pump has something to do of itself, by this process's clock.
 import { backoff_ms } from '../base/backoff.ts';
 import { monotonicMs } from '../base/clock.ts';
+import type { TickReply } from '../store/partition.ts';
 import type { PartitionClock } from './partition-clock.ts';
 
 const BACKOFF = { min_ms: 20, max_ms: 1_000 };
@@ -74,9 +75,17 @@ export class Agenda {
     this.look(this.#due_ms);
   }
 
-  /** A time of the partition at which a limiter has something to do; 0 = none. */
-  grantAt(at_ms: number): void {
-    if (at_ms > 0) this.askLimiters(Math.max(monotonicMs(), this.#clock.latest_ms(at_ms)));
+  /** A look was answered: the next one comes when something is due, and `sweep_ms` later in any case. */
+  ticked({ more, next_ms, now_ms }: Pick<TickReply, 'more' | 'next_ms' | 'now_ms'>, sweep_ms: number): void {
+    const wait_ms = next_ms === 0 ? sweep_ms : next_ms - now_ms;
+    this.look(more ? 0 : monotonicMs() + Math.min(Math.max(wait_ms, 0), sweep_ms));
+    this.dueAt(next_ms);
+  }
+
+  /** Limiters were asked; they have something to do again at `next_ms` of the partition, 0 = never. A bell that rang meanwhile stands. */
+  granted({ more, next_ms }: { more: boolean; next_ms: number }): void {
+    if (more) this.askLimiters();
+    else if (next_ms > 0) this.askLimiters(Math.max(monotonicMs(), this.#clock.latest_ms(next_ms)));
   }
 
   /** Nothing is looked at, until something says so. */

@@ -1,51 +1,83 @@
-// The numbers of a pump's claims, and a claim that is answered without being sent: a pump that finds nothing more to claim offers
-// to take the next task as it comes (lua/lib/free.lua; docs/decisions/0057-a-claim-that-is-not-sent.md).
+// The numbers of a pump's claims, and a claim that is answered without being sent: an express offers to take the next single task
+// as it comes (lua/lib/free.lua; docs/decisions/0057-a-claim-that-is-not-sent.md, 0063-an-express-thread.md).
 import { monotonicMs } from '../base/clock.ts';
 import { type Pushed, readPushed } from '../store/claimed.ts';
+import type { OfferStep } from '../store/offers.ts';
 import type { InFlight } from './in-flight.ts';
+
+/** So often it is made sure that an offer stands, and the clock of the partition is heard. */
+const SURE_MS = 60_000;
+/** Who had the partition before may not know yet that it is another's, and overwrite his offer: for so long it is looked after so often. */
+const OVERLAP_MS = 2_000;
+const OVERLAP_SURE_MS = 250;
+
+/** What a pump may do about offers. Closed: it takes nothing that is handed over; full: nothing more for now. */
+export type Door = 'open' | 'full' | 'closed';
 
 export class Calls {
   /** Number of the next claim; one is repeated until it was answered. Growing, also where a pump is made anew for this thread's name. */
   number = Math.ceil(monotonicMs()) + 1;
-  /** An offer was made. */
+  /** An offer was made, and not taken as far as is known. */
   #offered = false;
-  /** Redis may have an offer that is not known of: a turn failed, or Redis was replaced. */
+  #offered_ms = Number.NEGATIVE_INFINITY;
+  #taken_ms = Number.NEGATIVE_INFINITY;
+  /** When it last was known to stand. */
+  #sure_ms = Number.NEGATIVE_INFINITY;
+  /** When this pump began to make offers. */
+  #begun_ms = Number.NEGATIVE_INFINITY;
+  /** Redis may have an offer that is not known of, or none where one is: a turn failed, or Redis was replaced. */
   #doubtful = false;
-  /** A claim took an offer back; what it brings, if anything, makes the next. */
-  #withdrawn = false;
   /** Nothing is offered any more; an offer that a turn fails to take back is left to those who come after. */
   #ended = false;
   #handed: Pushed[] = [];
 
-  /** Whether there may be something to take back: nobody listens here any more. */
+  /** Whether there may be something to take back. */
   get offered(): boolean {
     return this.#offered || this.#doubtful;
   }
 
-  /** Whether a claim took an offer back and brought nothing. */
-  get withdrawn(): boolean {
-    return this.#withdrawn;
+  /**
+   * When something is to be done about offers; Infinity where there is nothing. The next one follows `gap_ms` after the one before was taken, so that the turn that makes
+   * it is not in the way of that task's call.
+   */
+  due_ms(door: Door, gap_ms: number): number {
+    if (this.#doubtful || (door === 'closed' && this.#offered)) return 0;
+    if (this.#offered) return this.#sure_ms + (this.#sure_ms < this.#begun_ms + OVERLAP_MS ? OVERLAP_SURE_MS : SURE_MS);
+    return door === 'open' ? Math.max(this.#offered_ms, this.#taken_ms) + gap_ms : Number.POSITIVE_INFINITY;
   }
 
   /**
-   * What a turn does about offers: one that claims takes back what it has offered before; the first one what an owner before has.
-   * `nothing_left` to claim: it makes one.
+   * What a turn does about them; null: nothing. What is in doubt, or of one who is closed, ends. `settles`: it is made in any case, and takes the next offer along
+   * `gap_ms` after the one before was made.
    */
-  turn(claims: boolean, owned: boolean, first: boolean, nothing_left: boolean): { retract: boolean; offer: number | null } {
-    const retract = this.offered ? claims || !owned : claims && first;
-    const offers = owned && nothing_left && !claims && !this.offered;
-    if (retract) this.#withdrawn = this.#offered && owned;
-    if (retract) this.#doubtful = false;
-    if (retract || offers) this.#offered = offers;
-    if (offers) this.#withdrawn = false;
-    return { retract, offer: offers ? this.number : null };
+  turn(now_ms: number, door: Door, gap_ms: number, settles: boolean): OfferStep | null {
+    const along = settles && door === 'open' && !this.offered && now_ms >= this.#offered_ms + gap_ms;
+    if (!along && now_ms < this.due_ms(door, gap_ms)) return null;
+    this.#sure_ms = now_ms;
+    if (this.#offered && !this.#doubtful && door !== 'closed') return 'check';
+    const makes = !this.#offered && !this.#doubtful;
+    this.#offered = makes;
+    this.#doubtful = false;
+    if (!makes) return 'end';
+    this.#offered_ms = now_ms;
+    return 'make';
+  }
+
+  /** Offers are made from now on. */
+  begin(now_ms: number): void {
+    this.#begun_ms = now_ms;
+  }
+
+  /** It was looked at: where it does not stand somebody has taken it, and we may not have heard. */
+  checked(stands: boolean): void {
+    if (this.#offered && !stands) this.doubt();
   }
 
   /** What is known of offers may not be so. */
   doubt(): void {
-    this.#doubtful = !this.#ended;
+    // Who never made one has nothing to take back.
+    this.#doubtful = !this.#ended && this.#offered_ms > Number.NEGATIVE_INFINITY;
     if (this.#ended) this.#offered = false;
-    this.#withdrawn = false;
   }
 
   /** The process ends. */
@@ -53,10 +85,9 @@ export class Calls {
     this.#ended = true;
   }
 
-  /** A claim was answered, and brought so many tasks. */
-  answered(tasks: number): void {
+  /** A claim was answered. */
+  answered(): void {
     this.number += 1;
-    if (tasks > 0) this.#withdrawn = false;
   }
 
   /** A task was handed over; false where it was to another one. */
@@ -76,6 +107,7 @@ export class Calls {
       if (!late) {
         this.number = pushed.call_no + 1;
         this.#offered = false;
+        this.#taken_ms = monotonicMs();
       }
       if (!flying.has(pushed.task.flight.name)) found(pushed, late);
     }

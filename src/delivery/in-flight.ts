@@ -25,7 +25,7 @@ export class InFlight {
     return this.count === 0 && this.#strangers.size === 0 && !this.#doubtful;
   }
 
-  /** A claim is tried, or Redis may have lost its latest writes. */
+  /** A claim was tried, or Redis may have lost its latest writes. */
   doubt(): void {
     this.#doubtful = true;
   }
@@ -44,6 +44,12 @@ export class InFlight {
   add(name: string, tasks = 1): void {
     this.#flights.set(name, (this.#flights.get(name) ?? 0) + tasks);
     this.count += tasks;
+  }
+
+  /** A claim was answered, which may be of a number whose first answer was lost. */
+  claimed(tasks: readonly { flight: Flight }[]): void {
+    this.doubt();
+    for (const { flight } of tasks) this.add(flight.name);
   }
 
   landed(name: string): void {

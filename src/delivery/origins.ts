@@ -37,6 +37,8 @@ const ASIDE_LIMITS = 2;
 const TURN_MAX = 256;
 /** Parked work is rung for when a quarter of its origin's places is free, and after this when any is. */
 const UNRUNG_MS_MAX = 1_000;
+/** While the probe of a broken origin is under way elsewhere, it is asked for again after this. */
+export const PROBE_WAIT_MS = 250;
 /** The best latency is that of this second or the one before, in a window of twice this. */
 const LATENCY_WINDOW_MS = 5_000;
 
@@ -227,14 +229,14 @@ export class Origins {
     return false;
   }
 
-  /** When the next broken origin may be tried, for a partition where its work is parked; null where there is none. */
-  nextProbeMs(partition: number): number | null {
-    let next_ms: number | null = null;
-    if (this.#parked === 0 || this.#broken === 0) return null;
+  /** When the next broken origin may be tried, for a partition where its work is parked, and PROBE_WAIT_MS from now at the earliest; Infinity where there is none. */
+  nextProbeMs(partition: number): number {
+    let next_ms = Number.POSITIVE_INFINITY;
+    if (this.#parked === 0 || this.#broken === 0) return next_ms;
     for (const { probe_ms, parked } of this.#origins.values()) {
-      if (probe_ms !== null && parked.has(partition) && (next_ms === null || probe_ms < next_ms)) next_ms = probe_ms;
+      if (probe_ms !== null && parked.has(partition)) next_ms = Math.min(next_ms, probe_ms);
     }
-    return next_ms;
+    return Math.max(next_ms, this.#clock() + PROBE_WAIT_MS);
   }
 
   /** Ringing for each place that becomes free would be a call a task; a place that is free for long may be one that nobody makes free again. */

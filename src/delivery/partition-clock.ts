@@ -46,6 +46,11 @@ export class PartitionClock {
     return silent_ms === Number.POSITIVE_INFINITY ? silent_ms : this.#most_ms + silent_ms * DRIFT;
   }
 
+  /** Whether it was ever heard. */
+  get known(): boolean {
+    return this.#heard_ms > Number.NEGATIVE_INFINITY;
+  }
+
   /** Messages from the partition with what it is by now, as they tell it. */
   dated<T>(messages: readonly T[]): (T & { read_ms: number; source_ms: number; unsure_ms: number })[] {
     const dated = { read_ms: this.#monotonic(), source_ms: this.now_ms(), unsure_ms: this.unsure_ms };

@@ -14,8 +14,10 @@ export interface PumpHost {
   reserveNotes(wanted: number): number;
   releaseNotes(notes: number): void;
   readonly has_notes: boolean;
-  /** Another task would find a place. */
-  readonly has_places: boolean;
+  /** Whether a single task that is handed over would find a place, and be called soon; if not, hungry pumps are woken when it would. */
+  hasPlaces(): boolean;
+  /** Between two offers of a partition. */
+  readonly offer_gap_ms: number;
   /** Starts a task that came by itself. */
   take(pump: Pump, task: Claimed, now_ms: number): void;
   /** A claim was answered or failed; until then few others may begin. */

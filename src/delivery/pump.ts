@@ -7,17 +7,16 @@
 //                     │                                              │
 //                     └── error: the same again after a back-off     └── outcome ──▶ buffered for the next turn
 //
-// There is one turn at a time. It runs when 128 outcomes are buffered or the first is 2 ms old (8 while others are under way that
-// may keep it company), when something is due by the partition's clock, when the bell rings, and every few seconds in any case, which repairs a lost bell.
+// There is one turn at a time. It runs when many outcomes are buffered or the first is 2 ms old (8 while others are under way that may keep it
+// company), when something is due by the partition's clock, when the bell rings, and every few seconds in any case, which repairs a lost bell.
 // An error leaves everything as it was: outcomes stay buffered, and a claim is repeated under its number, since a lost
 // reply means that it may have happened.
 import { monotonicMs } from '../base/clock.ts';
-import { CLAIM_MAX } from '../base/limits.ts';
+import { CLAIM_HELP_MIN, CLAIM_MAX, PLACES_MIN } from '../base/limits.ts';
+import { ringBell } from '../store/offers.ts';
 import {
   answersOf,
   type ClaimReply,
-  type ClaimRequest,
-  type GrantReply,
   isFinal,
   type Late,
   readActive,
@@ -28,24 +27,18 @@ import {
 } from '../store/partition.ts';
 import type { RedisClient } from '../store/script.ts';
 import { Agenda } from './agenda.ts';
-import { Calls } from './calls.ts';
+import { Backlog } from './backlog.ts';
+import { Calls, type Door } from './calls.ts';
 import { Fence } from './fence.ts';
 import { InFlight } from './in-flight.ts';
 import { Looks } from './looks.ts';
 import { Outcomes } from './outcomes.ts';
 import { PartitionClock } from './partition-clock.ts';
 import type { PumpHost, PumpSettings } from './pump-host.ts';
-import { Unparking } from './unparking.ts';
 import { handedBack } from './verdict.ts';
 
-/** A partition that never starves has this many places in flight whatever the others do. */
-const PLACES_MIN = 16;
-/** Who has work in a partition says at least this often that he lives; see lua/partition/tick.lua. */
-const ALIVE_MS = 2_000;
-/** A claim that brought less leaves nothing behind that calls for help, such as the probe of a broken origin. */
-const HELP_MIN = 32;
-/** While the probe of a broken origin is under way elsewhere, it is asked for again after this. */
-const PROBE_WAIT_MS = 250;
+/** Who has work in a partition says so often that he lives (lua/partition/tick.lua). No round number: what comes each second would wait for it each time. */
+const ALIVE_MS = 1_930;
 
 export class Pump {
   readonly partition: number;
@@ -54,22 +47,19 @@ export class Pump {
   readonly #host: PumpHost;
   readonly #flying = new InFlight();
   readonly #outcomes = new Outcomes(() => this.#flying.count);
-  /** An owner works on whatever the partition needs; a helper claims until nothing is left to claim. */
-  #role: 'owner' | 'helper' | null = null;
-  #ready = true;
-  /** Work came since the last claim was sent: that one's reply does not tell of it. */
-  #rung = false;
-  /** Notifications wait for a place of theirs. */
-  #notes_ready = false;
+  /** An owner works on whatever the partition needs; a helper claims until nothing is left to claim; an express takes single tasks as they come. */
+  #role: 'owner' | 'helper' | 'express' | null = null;
+  readonly #backlog = new Backlog();
   readonly #calls = new Calls();
   readonly #looks: Looks;
   readonly clock = new PartitionClock();
   readonly #agenda = new Agenda(this.clock);
   readonly fence: Fence;
   #running = false;
+  #claim_under_way = false;
+  #hearing = false;
   #again = false;
   #timer: NodeJS.Timeout | undefined;
-  readonly #unparking = new Unparking();
   #idle: (() => void)[] = [];
 
   constructor(partition: number, client: RedisClient, settings: PumpSettings, host: PumpHost) {
@@ -86,9 +76,17 @@ export class Pump {
     if (this.owned) return;
     this.#role = 'owner';
     this.#looks.owned();
-    this.#ready = true;
-    this.#unparking.everything();
+    this.#backlog.everything();
     this.#agenda.everything();
+    this.wake();
+  }
+
+  /** From now on the next single task is handed over to it, again and again; it claims none. It looks first, to know the clock by which that is dated. */
+  express(): void {
+    this.#role = 'express';
+    this.#calls.begin(monotonicMs());
+    this.#agenda.clear();
+    this.#agenda.look();
     this.wake();
   }
 
@@ -97,28 +95,45 @@ export class Pump {
     if (this.claiming) return;
     this.#role = 'helper';
     if (this.empty) this.#agenda.clear();
-    this.#ready = true;
+    this.#backlog.told();
     this.wake();
   }
 
   /** Claims nothing more; what is in flight is still settled. `ending`: for good, and an offer is taken back where that can be done at once. */
   disown(ending = false): void {
     this.#role = null;
+    this.#hearing = false;
     if (ending) this.#calls.end();
     if (this.#calls.offered) this.wake();
+  }
+
+  /** Whether what is handed over is heard: nothing is offered otherwise. */
+  hear(heard: boolean): void {
+    this.#hearing = heard;
+    this.wake();
+  }
+
+  get #door(): Door {
+    if (this.#role !== 'express' || !this.#hearing) return 'closed';
+    return this.clock.known && this.#host.hasPlaces() ? 'open' : 'full';
   }
 
   get owned(): boolean {
     return this.#role === 'owner';
   }
 
+  /** Given to this thread, and not only until it has ended what it does here. */
+  get assigned(): boolean {
+    return this.#role === 'owner' || this.#role === 'express';
+  }
+
   get claiming(): boolean {
-    return this.#role !== null;
+    return this.#role === 'owner' || this.#role === 'helper';
   }
 
   /** Whether nothing is in flight, nothing waits to be settled and no offer to be taken back. */
   get empty(): boolean {
-    return this.#flying.count === 0 && this.#outcomes.size === 0 && !this.#running && (this.owned || !this.#calls.offered);
+    return this.#flying.count === 0 && this.#outcomes.size === 0 && !this.#running && (this.assigned || !this.#calls.offered);
   }
 
   /** Resolves when nothing is in flight and every outcome was answered. */
@@ -139,15 +154,17 @@ export class Pump {
   bell(message: string): void {
     if (message === 'o') return this.#host.relay(this.partition);
     if (message === 'l') this.#agenda.askLimiters();
-    else if (message === '0') this.#found();
+    else if (message === '0') this.#backlog.found();
     else this.#agenda.dueAt(Number(message));
     this.#agenda.look(this.#looks.heard_ms());
     this.wake();
   }
 
-  /** A task of this partition was handed over, to this pump or to another one. */
+  /** A task of this partition was handed over, to this pump or to another one. Its request comes first, which undici writes in this turn's check phase. */
   handed(message: string): void {
-    if (this.#calls.heard(message, this.#settings.holder)) this.#takeHanded();
+    if (!this.#calls.heard(message, this.#settings.holder)) return;
+    this.#takeHanded();
+    setImmediate(() => this.#arm());
   }
 
   /** Others came or went: one who is gone may have left work here, though this partition was not his. */
@@ -158,14 +175,13 @@ export class Pump {
 
   /** A helper has left, and what it knew to be parked. */
   left(): void {
-    this.#unparking.everything();
-    this.#found();
+    this.#backlog.everything();
     this.wake();
   }
 
   /** Bells may have been lost, and a Redis that died or was replaced its latest writes with them: looks for itself. */
   look(): void {
-    this.#found();
+    this.#backlog.found();
     this.#flying.doubt();
     this.#calls.doubt();
     this.glance();
@@ -173,7 +189,7 @@ export class Pump {
 
   /** Places have become free: goes on where work was left for want of them. */
   hungry(): boolean {
-    return this.claiming && !this.#running && monotonicMs() >= this.#agenda.pause_until_ms && this.#hasWork();
+    return this.#role !== null && !this.#running && monotonicMs() >= this.#agenda.pause_until_ms && this.#hasWork();
   }
 
   /** Whether it has so little in flight that it gets places whatever the others have. */
@@ -181,18 +197,10 @@ export class Pump {
     return this.#flying.count < PLACES_MIN;
   }
 
-  /** Whether the next task that comes might be taken at once. */
-  get #idling(): boolean {
-    return !this.#hasWork() && this.#host.has_places;
-  }
-
+  /** Whether there is something to claim, or for an express to offer. */
   #hasWork(): boolean {
-    return (
-      this.#ready ||
-      (this.#notes_ready && this.#host.has_notes) ||
-      this.#unparking.named > 0 ||
-      this.#host.origins.hasUnparkable(this.partition)
-    );
+    if (this.#role === 'express') return monotonicMs() >= this.#calls.due_ms(this.#door, this.#host.offer_gap_ms);
+    return this.#backlog.has(this.#host.origins, this.partition, this.#host.has_notes);
   }
 
   /** What became of a task that was started. It counts as in flight until Redis has answered. */
@@ -233,9 +241,9 @@ export class Pump {
     do {
       this.#again = false;
       again = await this.#turn().catch((error: unknown) => this.#failed(error instanceof Error ? error : new Error(String(error))));
+      this.#takeHanded();
     } while (again || this.#again);
     this.#running = false;
-    this.#takeHanded();
     if (this.empty) {
       for (const done of this.#idle.splice(0)) done();
       if (this.#role === 'helper' && !this.#hasWork()) return this.#host.helped(this);
@@ -250,56 +258,50 @@ export class Pump {
     const began_ms = monotonicMs();
     if (began_ms < this.#agenda.pause_until_ms) return false;
     const settlements = this.#outcomes.takeDue(began_ms);
-    const { tick, due, grant: ask } = this.#agenda.at(began_ms);
+    const { tick: look, due, grant: ask } = this.#agenda.at(began_ms);
     const places = this.claiming && (due || this.#hasWork()) ? this.#host.reserve(this, CLAIM_MAX, PLACES_MIN - this.#flying.count) : 0;
     const grant = this.owned && ask;
     const lates = this.#outcomes.takeLates();
-    const nothing_left = (settlements.length > 0 || this.#calls.withdrawn) && this.#idling;
-    const { retract, offer } = this.#calls.turn(places > 0, this.owned, this.#unparking.all, nothing_left);
-    if (settlements.length === 0 && !tick && places === 0 && !grant && lates.length === 0 && !retract && offer === null) return false;
+    const does = this.#calls.turn(began_ms, this.#door, this.#host.offer_gap_ms, settlements.length > 0);
+    // What an offer that ends has brought is started, so whoever does it has to live.
+    const tick = look || does === 'end';
+    if (settlements.length === 0 && !tick && places === 0 && !grant && lates.length === 0 && does === null) return false;
     this.#agenda.took({ tick, grant });
+    this.#claim_under_way = places > 0 || does === 'end';
     const notes = places > 0 ? this.#host.reserveNotes(places) : 0;
     const reply = await turn(this.#client, this.partition, this.#settings, {
       settlements,
       tick,
-      // A claim of no places brings what came of an offer that is taken back, and nothing else.
-      claim: places > 0 || retract ? this.#claimRequest(places, notes) : null,
+      // A claim of no places brings what came of an offer that ends, and nothing else.
+      claim: this.#claim_under_way
+        ? { call_no: this.#calls.number, budget: places, notes, ...this.#backlog.ask(this.#host.origins, this.partition, places) }
+        : null,
       grant,
       lates,
-      retract,
-      offer,
+      offer: does === null ? null : { does, call_no: this.#calls.number },
     }).finally(() => {
+      this.#claim_under_way = false;
       if (places > 0) this.#host.claimEnded(this);
     });
-    const { settled, tick: ticked, claimed, granted, told, error } = answersOf(reply);
+    const { settled, tick: ticked, claimed, granted, told, offered, messages, error } = answersOf(reply);
     if (error === null) this.fence.answered(began_ms);
-    for (const one of [settled, ticked, claimed, granted]) if (one !== null) this.clock.heard(one.now_ms, began_ms);
+    for (const one of [settled, ticked, claimed, granted, offered]) if (one !== null) this.clock.heard(one.now_ms, began_ms);
     if (settled !== null) this.#settled(settlements, settled);
     else this.#outcomes.putBack(settlements);
-    if (ticked !== null) this.#ticked(ticked, grant);
+    if (ticked !== null) this.#ticked(ticked, grant, does === 'end');
     this.#host.releaseNotes(notes - (claimed?.tasks.filter(({ of }) => of !== null).length ?? 0));
     if (claimed !== null) this.#claimed(claimed, places);
     else this.#host.release(places);
-    if (granted !== null) this.#granted(granted);
-    else if (grant) this.#agenda.askLimiters();
+    this.#agenda.granted(granted ?? { more: grant, next_ms: 0 });
+    if (granted !== null) this.#host.granted(granted);
     if (told === null) this.#outcomes.putBackLates(lates);
-    const carried = granted !== null && granted.slices.length > 0;
-    if (carried) this.#host.carry(this.partition, this.clock.dated(granted.slices));
-    const messages = settled?.messages || ticked?.messages || claimed?.messages || told || (granted?.messages && !carried);
+    if (granted !== null && granted.slices.length > 0) this.#host.carry(this.partition, this.clock.dated(granted.slices));
     if (messages) this.#host.relay(this.partition, told === null ? [] : lates);
     if (error !== null) return this.#failed(error);
+    if (does === 'check') this.#calls.checked(offered?.stands === true);
     this.#agenda.answered();
     // More to claim is asked for in turn with the other partitions: the host feeds those that are hungry.
-    const offers = this.owned && this.#calls.withdrawn && this.#idling;
-    return this.#outcomes.full || ticked?.more === true || granted?.more === true || offers;
-  }
-
-  #claimRequest(places: number, notes: number): ClaimRequest {
-    this.#flying.doubt();
-    this.#rung = false;
-    const { origins } = this.#host;
-    const unpark = places > 0 ? this.#unparking.ask(origins, this.partition) : [];
-    return { call_no: this.#calls.number, budget: places, room: origins.room(), unpark, rooms: origins.rooms(unpark), notes };
+    return this.#outcomes.full || ticked?.more === true || granted?.more === true;
   }
 
   #settled(settlements: readonly Settlement[], reply: SettleReply): void {
@@ -310,58 +312,56 @@ export class Pump {
       again ||= settlement.delay_ms === 0 && !isFinal(settlement.verdict);
     }
     this.#outcomes.putBack(reply.left);
-    if (again || reply.ready) this.#ready = true;
-    this.#agenda.dueAt(reply.first_due_ms);
+    if (again || reply.ready) this.#told('0');
+    this.#due(reply.first_due_ms);
   }
 
-  #found(): void {
-    this.#ready = true;
-    this.#rung = true;
+  #due(due_ms: number): void {
+    this.#agenda.dueAt(due_ms);
+    if (due_ms > 0) this.#told(String(due_ms));
   }
 
-  #ticked(reply: TickReply, granting: boolean): void {
+  /** A reply tells of work, now (`0`) or at a time; and so does this pump, where another one owns the partition. */
+  #told(message: string): void {
+    if (message === '0') this.#backlog.told();
+    if (!this.owned) void ringBell(this.#client, this.partition, message);
+  }
+
+  #ticked(reply: TickReply, granting: boolean, asked: boolean): void {
+    this.#host.ticked(reply);
+    // Handed over, and not heard: the claim of that number brings it (this turn's, where it has one), or an audit finds it where that has passed.
+    if (this.#flying.missed(reply.mine) && !asked) this.#calls.doubt();
+    if (reply.ready) this.#told('0');
+    if (this.#role === 'express') {
+      if (this.#flying.count > 0 || reply.mine) this.#agenda.look(monotonicMs() + ALIVE_MS);
+      // The owner looks after all else.
+      return reply.more || reply.recovered > 0 ? this.#told(String(reply.now_ms)) : undefined;
+    }
     const sweep_ms = this.#looks.wait_ms(this.#flying.count > 0 || reply.ready, reply.empty);
-    const wait_ms = reply.next_ms === 0 ? sweep_ms : reply.next_ms - reply.now_ms;
-    const due_ms = reply.more ? 0 : monotonicMs() + Math.min(Math.max(wait_ms, 0), sweep_ms);
-    this.#agenda.look(due_ms);
-    this.#agenda.dueAt(reply.next_ms);
-    // Handed over, and not heard: the claim of that number brings it, or an audit finds it where that has passed.
-    if (reply.ready || (this.#flying.missed(reply.mine) && this.#calls.offered)) this.#ready = true;
+    this.#agenda.ticked(reply, sweep_ms);
     if (reply.lanes && !granting) this.#agenda.askLimiters();
     if (reply.away) this.#host.sweep(this.partition);
     // Parked behind our back: by another owner who has left, or by a claim of ours that ran after it was given up.
-    if (reply.parked > this.#host.origins.parkedIn(this.partition) + this.#unparking.named) {
-      this.#unparking.everything();
-      this.#ready = true;
-    }
-    this.#host.ticked(reply);
-  }
-
-  #granted(reply: GrantReply): void {
-    // A bell that rang meanwhile stands.
-    if (reply.more) this.#agenda.askLimiters();
-    else this.#agenda.grantAt(reply.next_ms);
-    this.#host.granted(reply);
+    const { unparking } = this.#backlog;
+    if (reply.parked > this.#host.origins.parkedIn(this.partition) + unparking.named) this.#backlog.everything();
   }
 
   #claimed(reply: ClaimReply, places: number): void {
-    this.#calls.answered(reply.tasks.length);
-    this.#unparking.answered(this.#host.origins, this.partition, reply.parked);
-    this.#agenda.dueAt(reply.first_due_ms);
+    this.#calls.answered();
+    this.#backlog.answered(this.#host.origins, this.partition, reply, places);
+    this.#due(reply.first_due_ms);
     const { tasks } = reply;
-    this.#ready = reply.more || tasks.length >= places || this.#unparking.all || this.#rung;
-    this.#notes_ready = reply.more_notes;
-    for (const { flight } of tasks) this.#flying.add(flight.name);
+    this.#flying.claimed(tasks);
     if (tasks.length > 0) this.#agenda.look(monotonicMs() + ALIVE_MS);
     // A claim rounds up to whole pages, so it may bring a few more than were reserved.
     this.#host.release(places - tasks.length);
     this.#host.run(this, tasks, reply.now_ms);
-    if (this.owned && tasks.length >= HELP_MIN && (reply.more || reply.parked.length > 0)) this.#host.overflows(this);
+    if (this.owned && tasks.length >= CLAIM_HELP_MIN && (reply.more || reply.parked.length > 0)) this.#host.overflows(this);
   }
 
   /** Starts what was handed over. While a claim is under way its answer may bring that, too. */
   #takeHanded(): void {
-    if (this.#running) return;
+    if (this.#claim_under_way) return;
     this.#calls.take(this.#flying, ({ task, now_ms }, late) => {
       const given_ms = this.clock.earliest_ms(now_ms);
       // Where others are in flight, that this one was called does not mean that those were heard of.
@@ -377,7 +377,7 @@ export class Pump {
   /** No turn follows at once. */
   #failed(error: Error): false {
     this.#calls.doubt();
-    this.#unparking.lost();
+    this.#backlog.unparking.lost();
     this.#flying.doubt();
     this.#agenda.failed();
     this.#host.failed(this.partition, error);
@@ -390,10 +390,10 @@ export class Pump {
     if (this.#running || pause_until_ms === Number.POSITIVE_INFINITY) return;
     let at_ms = Math.min(this.#agenda.next_ms(this.owned), this.#outcomes.wake_ms);
     if (this.claiming && failing && this.#hasWork()) at_ms = Math.min(at_ms, pause_until_ms);
-    const probe_ms = this.claiming ? this.#host.origins.nextProbeMs(this.partition) : null;
-    if (probe_ms !== null) at_ms = Math.min(at_ms, Math.max(probe_ms, monotonicMs() + PROBE_WAIT_MS));
+    if (this.claiming) at_ms = Math.min(at_ms, this.#host.origins.nextProbeMs(this.partition));
+    else at_ms = Math.min(at_ms, this.#calls.due_ms(this.#door, this.#host.offer_gap_ms));
+    if (!this.assigned && !this.claiming && this.empty) return;
     at_ms = Math.max(at_ms, pause_until_ms);
-    if (!this.claiming && this.empty) return;
     clearTimeout(this.#timer);
     if (at_ms < Number.POSITIVE_INFINITY) this.#timer = setTimeout(() => this.wake(), Math.max(0, at_ms - monotonicMs()));
   }

@@ -1,5 +1,5 @@
-// The partitions that a thread works on: those that it owns, those that it has let go of until nothing of theirs is in flight, and those
-// that it helps with (docs/decisions/0056-who-has-nothing-to-do-helps.md).
+// The partitions that a thread works on: those that it owns, or is the express of (docs/decisions/0063-an-express-thread.md), those that it has let
+// go of until nothing of theirs is in flight, and those that it helps with (docs/decisions/0056-who-has-nothing-to-do-helps.md).
 import { monotonicMs } from '../base/clock.ts';
 import type { Hints } from '../store/hints.ts';
 import { keys } from '../store/keys.ts';
@@ -20,14 +20,20 @@ export class Pumps {
   readonly #make: (partition: number) => Pump;
   readonly #hints: Hints;
   readonly #company: Company;
+  readonly #express: boolean;
   /** Who was fed last is last. */
   readonly #pumps = new Map<number, Pump>();
   #called_ms = Number.NEGATIVE_INFINITY;
 
-  constructor(make: (partition: number) => Pump, hints: Hints, company: Company) {
+  constructor(make: (partition: number) => Pump, hints: Hints, company: Company, express: boolean) {
     this.#make = make;
     this.#hints = hints;
     this.#company = company;
+    this.#express = express;
+  }
+
+  get count(): number {
+    return this.#pumps.size;
   }
 
   [Symbol.iterator](): Iterator<Pump> {
@@ -37,32 +43,54 @@ export class Pumps {
   /** Takes over these partitions and lets go of all others; what is in flight of those is still settled. */
   assign(partitions: readonly number[]): void {
     const wanted = new Set(partitions);
-    for (const partition of wanted) this.#own(partition);
+    for (const partition of wanted) this.#serve(partition);
     for (const [partition, pump] of this.#pumps) {
-      if (wanted.has(partition) || !pump.owned) continue;
+      if (wanted.has(partition) || !pump.assigned) continue;
       pump.disown();
-      for (const channel of [keys.bell(partition), keys.handed(partition)]) this.#hints.unsubscribe(channel);
+      this.#hints.unsubscribe(this.#channel(partition));
       void pump.drained().then(() => this.#forget(pump));
     }
   }
 
-  #own(partition: number): void {
+  #serve(partition: number): void {
     const pump = this.#get(partition);
+    if (this.#express) {
+      if (pump.assigned) return pump.look();
+      const heard = this.#hints.subscribe(this.#channel(partition), (message) => pump.handed(message));
+      void heard.then((confirmed) => confirmed && pump.hear(true));
+      return pump.express();
+    }
     if (pump.owned) return pump.glance();
-    this.#hints.subscribe(keys.bell(partition), (message) => pump.bell(message));
-    this.#hints.subscribe(keys.handed(partition), (message) => pump.handed(message));
+    this.#hints.subscribe(this.#channel(partition), (message) => pump.bell(message));
     pump.own();
+  }
+
+  /** What tells of work there. */
+  #channel(partition: number): string {
+    return this.#express ? keys.handed(partition) : keys.bell(partition);
   }
 
   /** Hints of this channel may have been lost. */
   heardAgain(channel: string): void {
     for (const pump of this.#pumps.values()) {
-      if (pump.owned && [keys.bell(pump.partition), keys.handed(pump.partition)].includes(channel)) pump.look();
+      if (!pump.assigned || this.#channel(pump.partition) !== channel) continue;
+      pump.hear(true);
+      pump.look();
+    }
+  }
+
+  /** Hints of this channel are not heard now. */
+  deaf(channel: string): void {
+    for (const pump of this.#pumps.values()) {
+      if (!pump.assigned || this.#channel(pump.partition) !== channel) continue;
+      pump.hear(false);
+      pump.look();
     }
   }
 
   /** It was fed: its turn comes after all others'. */
   fed(pump: Pump): void {
+    if (this.#pumps.get(pump.partition) !== pump) return;
     this.#pumps.delete(pump.partition);
     this.#pumps.set(pump.partition, pump);
   }
@@ -100,7 +128,7 @@ export class Pumps {
   }
 
   #forget(pump: Pump): void {
-    if (pump.claiming || !pump.empty || this.#pumps.get(pump.partition) !== pump) return;
+    if (pump.assigned || pump.claiming || !pump.empty || this.#pumps.get(pump.partition) !== pump) return;
     pump.close();
     this.#pumps.delete(pump.partition);
   }

@@ -2,7 +2,7 @@
 import { monotonicMs } from '../base/clock.ts';
 import { groupBy } from '../base/group-by.ts';
 import { ID_PREFIX, taskId } from '../base/id.ts';
-import { CLAIM_MAX, CLAIM_PATIENCE_MS, CLAIMS_UNDER_WAY_MAX, NOTIFICATIONS_SHARE } from '../base/limits.ts';
+import { CLAIM_MAX, OFFER_GAP_MS, OFFERS_PER_S_MAX } from '../base/limits.ts';
 import { type LimitedLog, type Log, limitedLog } from '../base/log.ts';
 import type { Service } from '../base/service.ts';
 import { endsWithin, notBefore } from '../base/timing.ts';
@@ -19,6 +19,7 @@ import { LateStarts, lateStart } from './late-starts.ts';
 import type { DeliveryMeter } from './meter.ts';
 import { type Notification, notificationOf } from './notification.ts';
 import { Origins } from './origins.ts';
+import { Places } from './places.ts';
 import { Pump } from './pump.ts';
 import type { PumpHost, PumpSettings } from './pump-host.ts';
 import { type Company, Pumps } from './pumps.ts';
@@ -38,6 +39,8 @@ export interface ShardDeps {
   relayer: Pick<Relayer, 'relay' | 'carry' | 'sweep'>;
   company: Company;
   settings: PumpSettings;
+  /** It takes single tasks as they come, and claims nothing. */
+  express: boolean;
   in_flight_max: number;
   in_flight_per_origin_max: number;
   /** Waits between the tries of a notification. */
@@ -62,15 +65,10 @@ export class CallbackShard implements Service, PumpHost {
   readonly #suspects = new Suspects();
   readonly #late_starts = new LateStarts();
   readonly #keys: SigningKeys;
-  /** Claims under way, and when they began. */
-  readonly #claims = new Map<Pump, number>();
   readonly origins: Origins;
-  /** Places not reserved. */
-  #places: number;
-  /** Places that tasks have; what is reserved for claims under way is not in it. */
-  #taken = 0;
-  /** Places for notifications that are neither taken nor reserved; they are among all places. */
-  #notes: number;
+  readonly #places: Places;
+  /** Somebody was told that there are none. */
+  #short = false;
   readonly #turns = new Turns(() => this.#feed());
   #audit: NodeJS.Timeout | null = null;
   readonly #slots = new Slots();
@@ -81,11 +79,10 @@ export class CallbackShard implements Service, PumpHost {
     this.#deps = deps;
     this.#log = limitedLog(deps.log);
     this.#keys = new SigningKeys(deps.client);
-    this.#pumps = new Pumps((partition) => new Pump(partition, deps.client, deps.settings, this), deps.hints, deps.company);
-    this.#places = deps.in_flight_max;
-    this.#notes = Math.max(1, Math.floor(deps.in_flight_max * NOTIFICATIONS_SHARE));
+    this.#pumps = new Pumps((partition) => new Pump(partition, deps.client, deps.settings, this), deps.hints, deps.company, deps.express);
+    this.#places = new Places(deps.in_flight_max);
     this.origins = new Origins(deps.in_flight_per_origin_max, {
-      free: () => Math.max(0, deps.in_flight_max - this.#taken),
+      free: () => this.#places.left,
       behind: () => this.#turns.long || deps.outbound.behind,
     });
   }
@@ -103,7 +100,7 @@ export class CallbackShard implements Service, PumpHost {
 
   /** Another thread has more work in a partition than it can take; who has as little to do as a claim brings joins in. */
   help(partition: number): void {
-    if (!this.#draining && this.#taken < CLAIM_MAX) this.#pumps.help(partition);
+    if (!this.#deps.express && !this.#draining && this.#places.taken < CLAIM_MAX) this.#pumps.help(partition);
   }
 
   left(partition: number): void {
@@ -121,7 +118,7 @@ export class CallbackShard implements Service, PumpHost {
   /** Redis is short of memory: finished batches go early (`purge`), and no excerpts of answers are kept (`brief`). */
   setMemory({ purge, brief }: { purge: boolean; brief: boolean }): void {
     this.#brief = brief;
-    this.#deps.settings.pressure = purge;
+    this.#deps.settings.pressure = purge && !this.#deps.express;
     if (purge) for (const pump of this.#pumps) if (pump.owned) pump.bell(String(Math.ceil(pump.clock.now_ms())));
   }
 
@@ -147,28 +144,26 @@ export class CallbackShard implements Service, PumpHost {
     this.#pumps.heardAgain(channel);
   }
 
+  /** Hints of this channel are not heard now. */
+  deaf(channel: string): void {
+    if (channel === keys.rotated()) this.#keys.rotated();
+    this.#pumps.deaf(channel);
+  }
+
   reserve(pump: Pump, wanted: number, floor: number): number {
-    const now_ms = monotonicMs();
-    for (const [other, began_ms] of this.#claims) if (now_ms - began_ms > CLAIM_PATIENCE_MS) this.#claims.delete(other);
-    if (this.#claims.size >= CLAIMS_UNDER_WAY_MAX) return 0;
-    const places = Math.max(Math.min(wanted, this.#places), Math.min(wanted, floor), 0);
-    this.#places -= places;
-    if (places > 0) this.#claims.set(pump, now_ms);
-    return places;
+    return this.#places.reserve(pump, wanted, floor);
   }
 
   reserveNotes(wanted: number): number {
-    const notes = Math.max(0, Math.min(wanted, this.#notes));
-    this.#notes -= notes;
-    return notes;
+    return this.#places.reserveNotes(wanted);
   }
 
   releaseNotes(notes: number): void {
-    this.#notes += notes;
+    this.#places.releaseNotes(notes);
   }
 
   get has_notes(): boolean {
-    return this.#notes > 0;
+    return this.#places.has_notes;
   }
 
   /** Calls under way. */
@@ -177,33 +172,37 @@ export class CallbackShard implements Service, PumpHost {
   }
 
   claimEnded(pump: Pump): void {
-    this.#claims.delete(pump);
+    this.#places.claimed(pump);
     this.#turns.work();
   }
 
   stillHungry(pump: Pump): void {
-    if (this.#canFeed(pump)) this.#turns.work();
-  }
-
-  #canFeed(pump: Pump): boolean {
-    return this.#claims.size < CLAIMS_UNDER_WAY_MAX && (this.#places > 0 || pump.starving);
+    if (this.#places.mayClaim(pump.starving)) this.#turns.work();
   }
 
   release(places: number): void {
-    this.#places += places;
+    this.#places.release(places);
     this.#turns.work();
   }
 
   /** Wakes the pumps that left work for want of places, once for all that become free in a turn of the event loop. */
   #feed(): void {
-    if (this.#draining) return;
+    // An express is hungry only where it had no places; what it offers otherwise has its time.
+    if (this.#draining || (this.#deps.express && !this.#short)) return;
+    this.#short = false;
     for (const pump of [...this.#pumps]) {
-      if (this.#canFeed(pump) && pump.hungry()) pump.wake();
+      if (this.#places.mayClaim(pump.starving) && pump.hungry()) pump.wake();
     }
   }
 
-  get has_places(): boolean {
-    return this.#places > CLAIM_MAX && !this.#draining;
+  hasPlaces(): boolean {
+    const places = this.#places.plenty && !this.#draining && !this.#turns.long && !this.#deps.outbound.behind;
+    this.#short ||= !places;
+    return places;
+  }
+
+  get offer_gap_ms(): number {
+    return Math.max(OFFER_GAP_MS, (this.#pumps.count * 1_000) / OFFERS_PER_S_MAX);
   }
 
   take(pump: Pump, task: Claimed, now_ms: number): void {
@@ -211,13 +210,13 @@ export class CallbackShard implements Service, PumpHost {
       this.#deps.meter.ended(END_NAMES.b, 0);
       return pump.settle(handedBack(task, 0));
     }
-    this.#places -= 1;
+    this.#places.take();
     this.run(pump, [task], now_ms);
   }
 
   run(pump: Pump, tasks: readonly Claimed[], now_ms: number): void {
     const claimed_ms = pump.clock.earliest_ms(now_ms);
-    this.#taken += tasks.length;
+    this.#places.began(tasks.length);
     if (tasks.length > 0) this.#turns.work();
     // A claim that brought nothing keeps its turn.
     if (tasks.length > 0) this.#pumps.fed(pump);
@@ -346,7 +345,7 @@ export class CallbackShard implements Service, PumpHost {
 
   /** `failure` is null where the host answered; `shutdown` where nothing was learnt about it. */
   #leave(pump: Pump, settlement: Settlement, failure: FailureCode | null, duration_ms: number, note: boolean): void {
-    this.#taken -= 1;
+    this.#places.ended();
     this.origins.ended(settlement.flight.origin, failure, duration_ms);
     pump.settle(settlement);
     if (note) this.releaseNotes(1);

@@ -2,6 +2,7 @@
 import { groupBy } from '../base/group-by.ts';
 import { type ClaimReply, type Flight, readClaimed } from './claimed.ts';
 import { keys } from './keys.ts';
+import { type Offer, type OfferReply, queueOffer, readOffer } from './offers.ts';
 import type { Slice } from './outbox.ts';
 import { encodeResults, PAGE_MASK, PAGE_SHIFT } from './records.ts';
 import { execPipeline, type RedisClient } from './script.ts';
@@ -82,10 +83,8 @@ export interface TurnRequest {
   grant?: boolean;
   /** Starts that their limiters are to count anew, since they were late. */
   lates?: readonly Late[];
-  /** The number of the next claim, where the holder is free for what that would bring; see lua/lib/free.lua. */
-  offer?: number | null;
-  /** An offer holds no more, as of before the claim. */
-  retract?: boolean;
+  /** What becomes of the offer to take the next single task, which is what the claim of that number would bring; see lua/lib/free.lua. It ends before the claim, and is made after all else. */
+  offer?: Offer | null;
 }
 
 export interface TickReply {
@@ -161,26 +160,31 @@ export interface TurnReply {
   granted: GrantReply | Error | null;
   /** True where limiters will be told. */
   told: boolean | Error | null;
+  offered: OfferReply | Error | null;
 }
 
 type Answered<T> = { [K in keyof T]: Exclude<T[K], Error> };
 
-/** The parts that were answered, and an error of those that were not. */
-export function answersOf({ settled, tick, claimed, granted, told }: TurnReply): Answered<TurnReply> & { error: Error | null } {
+/** The parts that were answered, and an error of those that were not; `messages`: some wait to be carried over that no part brings along. */
+export function answersOf(reply: TurnReply): Answered<TurnReply> & { messages: boolean; error: Error | null } {
   let error: Error | null = null;
   const answer = <T>(part: T | Error | null): T | null => {
     if (!(part instanceof Error)) return part;
     error = part;
     return null;
   };
-  return {
-    settled: answer(settled),
-    tick: answer(tick),
-    claimed: answer(claimed),
-    granted: answer(granted),
-    told: answer(told),
-    error,
+  const parts: Answered<TurnReply> = {
+    settled: answer(reply.settled),
+    tick: answer(reply.tick),
+    claimed: answer(reply.claimed),
+    granted: answer(reply.granted),
+    told: answer(reply.told),
+    offered: answer(reply.offered),
   };
+  const { settled, tick, claimed, granted, told } = parts;
+  const left = granted?.messages === true && granted.slices.length === 0;
+  const messages = settled?.messages === true || tick?.messages === true || claimed?.messages === true || told === true || left;
+  return { ...parts, messages, error };
 }
 
 /** One turn. Whatever fails is part of the reply and nothing is thrown, so that the caller keeps what it sent and asks again. */
@@ -196,6 +200,7 @@ export async function turn(client: RedisClient, partition: number, settings: Tur
       claimed: request.claim ? failed : null,
       granted: request.grant === true ? failed : null,
       told: lates.length > 0 ? failed : null,
+      offered: request.offer ? failed : null,
     };
   }
 }
@@ -205,7 +210,8 @@ async function tryTurn(client: RedisClient, partition: number, settings: TurnSet
   const pipeline = client.pipeline();
   const { holder, keep_ms, tray_keep_ms } = settings;
   const groups = groupByFlight(request.settlements);
-  if (request.retract === true) pipeline.hdel(meta, 'free');
+  const { offer = null } = request;
+  if (offer?.does === 'end') queueOffer(pipeline, meta, settings, offer);
   if (groups.length > 0) {
     partitionSettle.queue(pipeline, { meta }, { holder, keep_ms, tray_keep_ms, parts: groups.flatMap(groupParts) });
   }
@@ -224,20 +230,22 @@ async function tryTurn(client: RedisClient, partition: number, settings: TurnSet
     partitionGrant.queue(pipeline, { meta }, { lanes_max: LANES_MAX, tasks_max: GRANTS_MAX, ahead_us: GRANT_AHEAD_MS * 1_000 });
   const lates = lateParts(request.lates ?? []);
   if (lates.length > 0) partitionLate.queue(pipeline, { meta }, { lates });
-  if (typeof request.offer === 'number') pipeline.hset(meta, 'free', `${holder} ${request.offer} ${settings.grace_ms}`);
+  if (offer !== null && offer.does !== 'end') queueOffer(pipeline, meta, settings, offer);
   const replies = await execPipeline(client, pipeline);
-  let at = request.retract === true ? 1 : 0;
+  let at = 0;
   const next = <T>(asked: boolean, read: (reply: unknown) => T): T | Error | null => {
     if (!asked) return null;
     const [error, reply] = replies[at++] ?? [new Error('no reply'), null];
     return error ?? read(reply);
   };
+  const over = next(offer?.does === 'end', readOffer);
   const parts: TurnReply = {
     settled: next(groups.length > 0, (settled) => readSettled(settled, groups)),
     tick: next(request.tick, readTick),
     claimed: next(request.claim !== null, readClaimed),
     granted: next(request.grant === true, readGranted),
     told: next(lates.length > 0, () => true),
+    offered: next(offer !== null && offer.does !== 'end', readOffer) ?? over,
   };
   // A claim finds what the two before it made ready, unless their texts had to be sent and they ran after it.
   const late = replies.some(([, , ran_late]) => ran_late);

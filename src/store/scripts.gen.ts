@@ -11787,6 +11787,30 @@ return { math.max(#flows, #accounts) + #parked_origins, #watched, #sent, #since,
   map: [[1,"lua/partition/mend.lua",1],[2,"lua/partition/mend.lua",5],[5,"lua/lib/root.lua",2],[7,"lua/lib/root.lua",8],[8,"lua/partition/mend.lua",12],[11,"lua/partition/mend.lua",17],[26,"lua/partition/mend.lua",33],[47,"lua/partition/mend.lua",55]],
 });
 
+/** Makes the offer of this holder to take the next single task, says whether it stands, or takes it back; see lib/free. See lua/partition/offer.lua. */
+export const partitionOffer = script<{ meta: string }, { does: string; holder: string; call_no: number; grace_ms: number; now_ms?: number | '' | undefined }, [number, number]>({
+  name: 'partition/offer',
+  keys: ["meta"],
+  args: [["does","string"],["holder","string"],["call_no","int"],["grace_ms","int"],["now_ms","now"]],
+  rest: null,
+  lua: `#!lua flags=allow-oom
+local meta = KEYS[1]
+local does = ARGV[1]
+local holder = ARGV[2]
+local call_no = tonumber(ARGV[3])
+local grace_ms = tonumber(ARGV[4])
+local now_ms = tonumber(ARGV[5]) or (function() local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000) end)()
+local root = string.sub(meta, 1, -2)
+local call = redis.call
+call('EXISTS', meta, root .. '?')
+local stands = does == 'make'
+if not stands then stands = string.match(call('HGET', meta, 'free') or '', '^%S+') == holder end
+if does == 'make' then call('HSET', meta, 'free', string.format('%s %d %d', holder, call_no, grace_ms)) end
+if does == 'end' and stands then call('HDEL', meta, 'free') end
+return { now_ms, stands and does ~= 'end' and 1 or 0 }`,
+  map: [[1,"lua/partition/offer.lua",1],[2,"lua/partition/offer.lua",6],[8,"lua/lib/root.lua",2],[10,"lua/lib/root.lua",8],[11,"lua/partition/offer.lua",16]],
+});
+
 /** Counts outcomes of attempts, each once: only of tasks that are still in flight under the name that this holder has. See lua/partition/settle.lua. */
 export const partitionSettle = script<{ meta: string }, { holder: string; keep_ms: number; tray_keep_ms: number; now_ms?: number | '' | undefined; parts: readonly RestValue[] }, [number, number, string[], number, number]>({
   name: 'partition/settle',
@@ -15907,7 +15931,7 @@ local function idem_write(reply)
   call('HSET', key, 'f', idem_print, 'x', idem_extra, 'r', table.concat(reply, ','))
   call('PEXPIRE', key, IDEM_KEEP_MS)
 end
-local FREE_BYTES_MAX, FREE_ALIVE_MS = 16384, 2000
+local FREE_BYTES_MAX = 16384
 local free = nil
 local function free_plan(b, base, index, record, origin, timeout_s, due_ms)
   if #record > FREE_BYTES_MAX then return false end
@@ -15929,9 +15953,7 @@ local function free_write(now)
   call('ZADD', root .. 'active:' .. holder, now + free.timeout_s * 1000 + free.grace_ms, free.member)
   call('HSET', root .. 'claims', holder, free.number .. ' ' .. free.member .. '@' .. string.format('%d', free.due_ms))
   if free.alone then call('HSET', meta, 'last', now) end
-  if call('HSETNX', root .. 'holders', holder, now) == 1 then
-    call('SPUBLISH', root .. 'bell', string.format('%d', now + FREE_ALIVE_MS))
-  end
+  call('HSET', root .. 'holders', holder, now)
   call('SPUBLISH', root .. 'handed', string.format('%s %s %.0f %.0f %s %d %d %s\\n', holder, free.number, now, free.due_ms, b.a, free.index, free.base,
     free.member) .. free.record)
 end
@@ -15977,7 +15999,7 @@ ring_bell()
 free_write(now_ms)
 idem_write({ b.core, first, now_ms })
 return { b.core, first, now_ms }`,
-  map: [[1,"lua/task/create.lua",1],[2,"lua/task/create.lua",7],[3,"lua/task/create.lua",16],[4,"lua/task/create.lua",15],[5,"lua/task/create.lua",14],[6,"lua/task/create.lua",13],[7,"lua/task/create.lua",12],[8,"lua/task/create.lua",11],[9,"lua/task/create.lua",10],[10,"lua/task/create.lua",9],[11,"lua/task/create.lua",8],[12,"lua/task/create.lua",17],[13,"lua/lib/root.lua",2],[15,"lua/lib/root.lua",8],[16,"lua/lib/batch.lua",13],[17,"lua/lib/batch.lua",15],[38,"lua/lib/batch.lua",50],[39,"lua/lib/batch.lua",52],[40,"lua/lib/batch.lua",63],[52,"lua/lib/batch.lua",76],[53,"lua/lib/batch.lua",78],[57,"lua/lib/batch.lua",110],[60,"lua/lib/batch.lua",130],[68,"lua/lib/batch.lua",139],[87,"lua/lib/ring.lua",4],[88,"lua/lib/ring.lua",28],[95,"lua/lib/ring.lua",37],[99,"lua/lib/ready.lua",9],[100,"lua/lib/ready.lua",11],[101,"lua/lib/ready.lua",14],[115,"lua/lib/ready.lua",29],[120,"lua/lib/ready.lua",35],[132,"lua/lib/ready.lua",48],[135,"lua/lib/ready.lua",63],[138,"lua/lib/delayed.lua",4],[140,"lua/lib/delayed.lua",7],[141,"lua/lib/delayed.lua",9],[145,"lua/lib/delayed.lua",15],[148,"lua/lib/delayed.lua",19],[156,"lua/lib/delayed.lua",29],[163,"lua/lib/delayed.lua",41],[172,"lua/lib/outbox.lua",15],[176,"lua/lib/outbox.lua",20],[177,"lua/lib/outbox.lua",22],[178,"lua/lib/outbox.lua",24],[179,"lua/lib/outbox.lua",27],[180,"lua/lib/outbox.lua",29],[184,"lua/lib/outbox.lua",35],[196,"lua/lib/outbox.lua",49],[200,"lua/lib/outbox.lua",54],[210,"lua/lib/outbox.lua",66],[214,"lua/lib/outbox.lua",88],[243,"lua/lib/limited.lua",18],[250,"lua/lib/limited.lua",33],[261,"lua/lib/limited.lua",46],[265,"lua/lib/limited.lua",52],[273,"lua/lib/limited.lua",111],[285,"lua/lib/limited.lua",124],[288,"lua/lib/operation.lua",4],[289,"lua/lib/operation.lua",6],[292,"lua/lib/operation.lua",11],[298,"lua/lib/operation.lua",18],[303,"lua/lib/append.lua",6],[305,"lua/lib/append.lua",48],[317,"lua/lib/append.lua",63],[333,"lua/lib/append.lua",81],[334,"lua/lib/append.lua",83],[344,"lua/lib/append.lua",96],[354,"lua/lib/append.lua",108],[363,"lua/lib/idem.lua",6],[364,"lua/lib/idem.lua",9],[369,"lua/lib/idem.lua",15],[375,"lua/lib/free.lua",5],[377,"lua/lib/free.lua",9],[383,"lua/lib/free.lua",16],[390,"lua/lib/free.lua",24],[403,"lua/task/create.lua",24],[406,"lua/task/create.lua",28],[418,"lua/task/create.lua",41],[429,"lua/task/create.lua",53],[433,"lua/task/create.lua",58]],
+  map: [[1,"lua/task/create.lua",1],[2,"lua/task/create.lua",7],[3,"lua/task/create.lua",16],[4,"lua/task/create.lua",15],[5,"lua/task/create.lua",14],[6,"lua/task/create.lua",13],[7,"lua/task/create.lua",12],[8,"lua/task/create.lua",11],[9,"lua/task/create.lua",10],[10,"lua/task/create.lua",9],[11,"lua/task/create.lua",8],[12,"lua/task/create.lua",17],[13,"lua/lib/root.lua",2],[15,"lua/lib/root.lua",8],[16,"lua/lib/batch.lua",13],[17,"lua/lib/batch.lua",15],[38,"lua/lib/batch.lua",50],[39,"lua/lib/batch.lua",52],[40,"lua/lib/batch.lua",63],[52,"lua/lib/batch.lua",76],[53,"lua/lib/batch.lua",78],[57,"lua/lib/batch.lua",110],[60,"lua/lib/batch.lua",130],[68,"lua/lib/batch.lua",139],[87,"lua/lib/ring.lua",4],[88,"lua/lib/ring.lua",28],[95,"lua/lib/ring.lua",37],[99,"lua/lib/ready.lua",9],[100,"lua/lib/ready.lua",11],[101,"lua/lib/ready.lua",14],[115,"lua/lib/ready.lua",29],[120,"lua/lib/ready.lua",35],[132,"lua/lib/ready.lua",48],[135,"lua/lib/ready.lua",63],[138,"lua/lib/delayed.lua",4],[140,"lua/lib/delayed.lua",7],[141,"lua/lib/delayed.lua",9],[145,"lua/lib/delayed.lua",15],[148,"lua/lib/delayed.lua",19],[156,"lua/lib/delayed.lua",29],[163,"lua/lib/delayed.lua",41],[172,"lua/lib/outbox.lua",15],[176,"lua/lib/outbox.lua",20],[177,"lua/lib/outbox.lua",22],[178,"lua/lib/outbox.lua",24],[179,"lua/lib/outbox.lua",27],[180,"lua/lib/outbox.lua",29],[184,"lua/lib/outbox.lua",35],[196,"lua/lib/outbox.lua",49],[200,"lua/lib/outbox.lua",54],[210,"lua/lib/outbox.lua",66],[214,"lua/lib/outbox.lua",88],[243,"lua/lib/limited.lua",18],[250,"lua/lib/limited.lua",33],[261,"lua/lib/limited.lua",46],[265,"lua/lib/limited.lua",52],[273,"lua/lib/limited.lua",111],[285,"lua/lib/limited.lua",124],[288,"lua/lib/operation.lua",4],[289,"lua/lib/operation.lua",6],[292,"lua/lib/operation.lua",11],[298,"lua/lib/operation.lua",18],[303,"lua/lib/append.lua",6],[305,"lua/lib/append.lua",48],[317,"lua/lib/append.lua",63],[333,"lua/lib/append.lua",81],[334,"lua/lib/append.lua",83],[344,"lua/lib/append.lua",96],[354,"lua/lib/append.lua",108],[363,"lua/lib/idem.lua",6],[364,"lua/lib/idem.lua",9],[369,"lua/lib/idem.lua",15],[375,"lua/lib/free.lua",4],[377,"lua/lib/free.lua",8],[383,"lua/lib/free.lua",15],[390,"lua/lib/free.lua",23],[397,"lua/lib/free.lua",32],[401,"lua/task/create.lua",24],[404,"lua/task/create.lua",28],[416,"lua/task/create.lua",41],[427,"lua/task/create.lua",53],[431,"lua/task/create.lua",58]],
 });
 
 /** Runs a failed task again, its attempts at zero. In a batch that has failed or expired that is a new round of this task See lua/task/retry.lua. */
@@ -16361,4 +16383,4 @@ return 'queued'`,
 });
 
 /** Every script, by its name. */
-export const scripts = { batchAdd, batchCancel, batchCreate, batchDelete, batchInspect, batchRead, batchRelease, batchRepair, batchRequeue, batchRetry, batchSweep, idemBegin, idemFinish, idemForget, installationGrow, limiterCreate, limiterDelete, limiterPatch, limiterPause, limiterRead, limiterReset, limiterResume, limiterUsage, memberBeat, namesConfirm, namesFree, namesList, namesReserve, notificationRedeliver, outboxAck, outboxAsk, outboxAway, outboxOverdue, outboxReceive, outboxSlice, partitionClaim, partitionGrant, partitionLate, partitionLook, partitionMend, partitionSettle, partitionTick, quotaTake, scheduleCreate, scheduleDelete, scheduleDue, scheduleFire, scheduleLook, schedulePatch, scheduleRead, scheduleRuns, scheduleStage, scheduleTrigger, secretEnsure, secretRotate, streamLook, streamTake, streamTicket, taskCancel, taskCreate, taskRetry };
+export const scripts = { batchAdd, batchCancel, batchCreate, batchDelete, batchInspect, batchRead, batchRelease, batchRepair, batchRequeue, batchRetry, batchSweep, idemBegin, idemFinish, idemForget, installationGrow, limiterCreate, limiterDelete, limiterPatch, limiterPause, limiterRead, limiterReset, limiterResume, limiterUsage, memberBeat, namesConfirm, namesFree, namesList, namesReserve, notificationRedeliver, outboxAck, outboxAsk, outboxAway, outboxOverdue, outboxReceive, outboxSlice, partitionClaim, partitionGrant, partitionLate, partitionLook, partitionMend, partitionOffer, partitionSettle, partitionTick, quotaTake, scheduleCreate, scheduleDelete, scheduleDue, scheduleFire, scheduleLook, schedulePatch, scheduleRead, scheduleRuns, scheduleStage, scheduleTrigger, secretEnsure, secretRotate, streamLook, streamTake, streamTicket, taskCancel, taskCreate, taskRetry };

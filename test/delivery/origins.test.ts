@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { BREAKER_FAILURES, BREAKER_PROBE_MS } from '../../src/base/limits.ts';
-import { Origins } from '../../src/delivery/origins.ts';
+import { Origins, PROBE_WAIT_MS } from '../../src/delivery/origins.ts';
 
 /** A thread's origins on a clock that stands until the test moves it. */
 function setUp(cap = 2048): { origins: Origins; clock: { ms: number }; places: { free: number }; turns: { long: boolean } } {
@@ -235,7 +235,7 @@ describe('the breaker', () => {
       assert.equal(roomOf(origins, 'down'), 0);
       origins.ended('down', end, 0);
       assert.equal(origins.broken, 1);
-      assert.equal(origins.nextProbeMs(1), clock.ms);
+      assert.equal(origins.nextProbeMs(1), clock.ms + PROBE_WAIT_MS);
       assert.deepEqual(origins.unparkable(1), ['down']);
       assert.equal(roomOf(origins, 'down'), 1);
     });

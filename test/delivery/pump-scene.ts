@@ -63,7 +63,13 @@ export class Host implements PumpHost {
   }
   releaseNotes(): void {}
   claimEnded(): void {}
-  readonly has_places = true;
+  has_places = true;
+  hasPlaces(): boolean {
+    return this.has_places;
+  }
+  get offer_gap_ms(): number {
+    return 10;
+  }
   take(pump: Pump, task: Claimed, now_ms: number): void {
     this.waits_ms.push(startsIn(task, now_ms));
     this.run(pump, [task]);

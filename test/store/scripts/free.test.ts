@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { after, beforeEach, describe, test } from 'node:test';
 import { type Pushed, readPushed } from '../../../src/store/claimed.ts';
 import { keys } from '../../../src/store/keys.ts';
+import { endOffer } from '../../../src/store/offers.ts';
 import { turn } from '../../../src/store/partition.ts';
 import { until } from '../../helpers/redis.ts';
 import { ACCOUNT, places, SETTINGS, startRig, T0 } from '../../helpers/rig.ts';
@@ -26,7 +27,19 @@ async function offer(holder: string, call_no: number): Promise<void> {
   await rig.single();
   const tasks = await rig.claim(holder, 10, { call_no: call_no - 1 });
   const settlements = tasks.map(({ flight, index }) => ({ flight, index, verdict: 'c' as const, delay_ms: 0, result: '[1,0,200,5]' }));
-  await turn(rig.redis, 0, { ...SETTINGS, holder }, { settlements, tick: false, claim: null, offer: call_no });
+  await turn(rig.redis, 0, { ...SETTINGS, holder }, { settlements, tick: false, claim: null, offer: { does: 'make', call_no } });
+}
+
+/** Whether an offer of `holder` stands after that. */
+async function stands(holder: string, does: 'check' | 'end'): Promise<boolean> {
+  const { offered } = await turn(
+    rig.redis,
+    0,
+    { ...SETTINGS, holder },
+    { settlements: [], tick: false, claim: null, offer: { does, call_no: 9 } },
+  );
+  if (offered === null || offered instanceof Error) throw offered ?? new Error('no answer');
+  return offered.stands;
 }
 
 /** The next task that comes with a bell. */
@@ -88,9 +101,53 @@ describe('a holder that is free', () => {
 
   test('gets nothing when it has taken that back', async () => {
     await offer('h1', 8);
-    await turn(rig.redis, 0, { ...SETTINGS, holder: 'h1' }, { settlements: [], tick: false, claim: null, retract: true });
+    assert.equal(await stands('h1', 'check'), true);
+    assert.equal(await stands('h1', 'end'), false);
     await rig.single();
     assert.equal((await rig.claim('h2', 10)).length, 1);
+    assert.equal(await stands('h1', 'check'), false);
+  });
+
+  test('takes back what is its own, and nobody else’s', async () => {
+    await offer('h1', 8);
+    assert.deepEqual([await stands('h2', 'check'), await stands('h2', 'end'), await stands('h1', 'check')], [false, false, true]);
+    await endOffer(rig.redis, 0, 'h');
+    assert.equal(await stands('h1', 'check'), true);
+    await endOffer(rig.redis, 0, 'h1');
+    assert.equal(await stands('h1', 'check'), false);
+  });
+
+  test('may say that it is where Redis is full', async () => {
+    await rig.redis.config('SET', 'maxmemory', '1');
+    try {
+      await turn(
+        rig.redis,
+        0,
+        { ...SETTINGS, holder: 'h1' },
+        { settlements: [], tick: false, claim: null, offer: { does: 'make', call_no: 8 } },
+      );
+      assert.equal(await stands('h1', 'check'), true);
+    } finally {
+      await rig.redis.config('SET', 'maxmemory', '0');
+    }
+  });
+
+  test('counts as heard of from then on, whatever it was before', async () => {
+    await offer('h1', 8);
+    await rig.single();
+    await rig.settle('h1', [(await pushed()).task], 'c');
+    // Its mark is as old as may be when the next task comes.
+    rig.pass(SETTINGS.silence_ms - 100);
+    await turn(
+      rig.redis,
+      0,
+      { ...SETTINGS, holder: 'h1' },
+      { settlements: [], tick: false, claim: null, offer: { does: 'make', call_no: 10 } },
+    );
+    await rig.single();
+    await rig.passWith('h2', 200);
+    assert.deepEqual(await rig.claim('h2', 10), []);
+    assert.equal((await rig.active('h1')).length, 1);
   });
 
   test('waits where others of its account wait for that host', async () => {

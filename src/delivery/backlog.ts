@@ -1,0 +1,49 @@
+// What there is to claim in a partition, as far as its pump knows.
+import type { ClaimReply, ClaimRequest } from '../store/partition.ts';
+import type { Origins } from './origins.ts';
+import { Unparking } from './unparking.ts';
+
+export class Backlog {
+  readonly unparking = new Unparking();
+  #ready = true;
+  /** Work came since the last claim was sent: that one's reply does not tell of it. */
+  #rung = false;
+  /** Notifications wait for a place of theirs. */
+  #notes_ready = false;
+
+  /** Nothing is known of it, nor of what others parked. */
+  everything(): void {
+    this.#ready = true;
+    this.unparking.everything();
+  }
+
+  /** Some came, or may have. */
+  found(): void {
+    this.#ready = true;
+    this.#rung = true;
+  }
+
+  /** A reply tells of some. */
+  told(): void {
+    this.#ready = true;
+  }
+
+  /** A claim is sent; returns what it says of origins. Without places it brings nothing of this, and lets go of nothing that was parked. */
+  ask(origins: Origins, partition: number, places: number): Pick<ClaimRequest, 'room' | 'unpark' | 'rooms'> {
+    this.#rung = false;
+    const unpark = places > 0 ? this.unparking.ask(origins, partition) : [];
+    return { room: origins.room(), unpark, rooms: origins.rooms(unpark) };
+  }
+
+  /** A claim of so many places was answered. */
+  answered(origins: Origins, partition: number, reply: ClaimReply, places: number): void {
+    this.unparking.answered(origins, partition, reply.parked);
+    this.#ready = reply.more || reply.tasks.length >= places || this.unparking.all || this.#rung;
+    this.#notes_ready = reply.more_notes;
+  }
+
+  /** Whether there is any; `notes`: notifications would find a place. */
+  has(origins: Origins, partition: number, notes: boolean): boolean {
+    return this.#ready || (this.#notes_ready && notes) || this.unparking.named > 0 || origins.hasUnparkable(partition);
+  }
+}
