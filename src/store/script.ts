@@ -37,6 +37,11 @@ export interface Script<K, A, R> extends ScriptSource {
   call(redis: RedisClient, keys: K, args: A): Promise<R>;
   /** Like `call`, with strings of the reply as Buffers: for scripts that hand back what a caller stored. */
   callBuffer(redis: RedisClient, keys: K, args: A): Promise<Buffers<R>>;
+  /**
+   * Like `call`; whom the script tells by a channel most likely hears of it before the caller is answered. Redis writes to its clients last come, first served, and with a
+   * command before it the caller is the first to come (docs/decisions/0064-told-before-answered.md).
+   */
+  callToldFirst(redis: RedisClient, keys: K, args: A): Promise<R>;
   /** Adds the call to a pipeline, which must then be run by `execPipeline`. */
   queue(pipeline: ChainableCommander, keys: K, args: A): void;
   queueBuffer(pipeline: ChainableCommander, keys: K, args: A): void;
@@ -93,6 +98,15 @@ export function script<K extends object, A extends object, R>(source: ScriptSour
     ...self,
     call: (redis, keys, args) => run(redis, keys, args, false) as Promise<R>,
     callBuffer: (redis, keys, args) => run(redis, keys, args, true) as Promise<Buffers<R>>,
+    callToldFirst: async (redis, keys, args) => {
+      const pipeline = redis.pipeline().exists(String((keys as Record<string, unknown>)[source.keys[0] ?? '']));
+      add(pipeline, keys, args, false);
+      const [, answer] = await execPipeline(redis, pipeline);
+      if (answer === undefined) throw new Error(`${source.name}: no answer`);
+      const [error, reply] = answer;
+      if (error !== null) throw error;
+      return reply as R;
+    },
     queue: (pipeline, keys, args) => add(pipeline, keys, args, false),
     queueBuffer: (pipeline, keys, args) => add(pipeline, keys, args, true),
   };

@@ -1,5 +1,6 @@
 // Lua scripts from their header to their reply, on one server and on a Cluster.
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
@@ -58,6 +59,8 @@ const TREE = {
     'for i, item in ipairs(items) do reply[i + 3] = item end',
     'return reply',
   ].join('\n'),
+  'tell/one.lua':
+    "-- Tells whoever listens.\n-- @key key any {t}:k\n-- @reply string\nredis.call('SPUBLISH', key, 'told')\nreturn 'answered'",
   'drain/one.lua': "-- Deletes a key.\n-- @flags allow-oom\n-- @key key any {t}:k\n-- @reply number\nreturn redis.call('DEL', key)",
 };
 
@@ -86,6 +89,8 @@ const fail: Script<{ key: string }, { how: string; given: unknown }, null> = scr
 type Echo = Script<{ key: string }, { first: string; items: readonly RestValue[]; last: number }, [string, number, number, ...string[]]>;
 const echo: Echo = script(find('list/echo'));
 const drain: Script<{ key: string }, Record<never, never>, number> = script(find('drain/one'));
+
+const tell: Script<{ key: string }, Record<never, never>, string> = script(find('tell/one'));
 
 const NOTE = Buffer.from([0, 255, 254, 10, 13, 0]);
 
@@ -177,6 +182,14 @@ for (const [where, client] of [
       ]);
     });
 
+    test('a script that tells before it is answered is sent, runs once and fails as any other', async () => {
+      const [count, key] = [`{h-${where}}:count`, `{h-${where}}:k`];
+      await flushScripts(client);
+      assert.deepEqual(await add.callToldFirst(client, { count }, { by: 3, note: Buffer.from('n') }), [3, 'n', 'one']);
+      assert.deepEqual(await add.callToldFirst(client, { count }, { by: 4, note: Buffer.from('n') }), [7, 'n', 'one']);
+      await assert.rejects(fail.callToldFirst(client, { key }, { how: 'deep', given: null }), /lua\/lib\/deep\.lua:4: attempt to index/);
+    });
+
     test('an error names the file and the line, alone and in a pipeline', async () => {
       const key = `{g-${where}}:k`;
       await client.set(key, 'a string');
@@ -202,6 +215,22 @@ for (const [where, client] of [
     });
   });
 }
+
+test('whom a script tells hears of it before its caller is answered', async () => {
+  const listener = redis.duplicate();
+  await listener.ssubscribe('{i}:k');
+  let told = 0;
+  let first = 0;
+  listener.on('smessage', () => told++);
+  for (let i = 0; i < 50; i++) {
+    assert.equal(await tell.callToldFirst(redis, { key: '{i}:k' }, {}), 'answered');
+    if (told > i) first++;
+    else await once(listener, 'smessage');
+  }
+  listener.disconnect();
+  // Redis promises no order, and a process that was away finds both.
+  assert.ok(first > 40, `${first} of 50`);
+});
 
 test('on a Cluster a script keeps working when its master is lost', async () => {
   const client = cluster.connect({ retryDelayOnClusterDown: 50, retryDelayOnFailover: 50 });
@@ -284,7 +313,7 @@ test('the generated module carries the types of the header', () => {
   );
   assert.match(text, /listEcho = script<[^>]*items: readonly RestValue\[] }, \[string, number, number, \.\.\.\('x' \| string\)\[]]>/);
   assert.match(text, /drainOne = script<\{ key: string }, Record<never, never>, number>/);
-  assert.match(text, /export const scripts = \{ countAdd, countFail, drainOne, listEcho };/);
+  assert.match(text, /export const scripts = \{ countAdd, countFail, drainOne, listEcho, tellOne };/);
 });
 
 test('every script of this project is accepted by Redis', async () => {
