@@ -173,18 +173,15 @@ export function answersOf(reply: TurnReply): Answered<TurnReply> & { messages: b
     error = part;
     return null;
   };
-  const parts: Answered<TurnReply> = {
-    settled: answer(reply.settled),
-    tick: answer(reply.tick),
-    claimed: answer(reply.claimed),
-    granted: answer(reply.granted),
-    told: answer(reply.told),
-    offered: answer(reply.offered),
-  };
-  const { settled, tick, claimed, granted, told } = parts;
+  const settled = answer(reply.settled);
+  const tick = answer(reply.tick);
+  const claimed = answer(reply.claimed);
+  const granted = answer(reply.granted);
+  const told = answer(reply.told);
+  const offered = answer(reply.offered);
   const left = granted?.messages === true && granted.slices.length === 0;
   const messages = settled?.messages === true || tick?.messages === true || claimed?.messages === true || told === true || left;
-  return { ...parts, messages, error };
+  return { settled, tick, claimed, granted, told, offered, messages, error };
 }
 
 /** One turn. Whatever fails is part of the reply and nothing is thrown, so that the caller keeps what it sent and asks again. */
