@@ -164,8 +164,10 @@ class BoundedRedis extends Redis {
 
   /** After a reconnect ioredis sends again what was in flight, also calls that timed out and were given up. Those end here. */
   override sendCommand(...[command, stream]: Parameters<Redis['sendCommand']>): unknown {
-    if (command.isSettled && stream === undefined) return command.promise;
-    return super.sendCommand(command, stream);
+    if (!command.isSettled) return super.sendCommand(command, stream);
+    // A pipeline writes what it has when as many have come as it has commands.
+    if (stream !== undefined && 'isPipeline' in stream) stream.write('');
+    return command.promise;
   }
 }
 

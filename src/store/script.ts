@@ -38,8 +38,8 @@ export interface Script<K, A, R> extends ScriptSource {
   /** Like `call`, with strings of the reply as Buffers: for scripts that hand back what a caller stored. */
   callBuffer(redis: RedisClient, keys: K, args: A): Promise<Buffers<R>>;
   /**
-   * Like `call`; whom the script tells by a channel most likely hears of it before the caller is answered. Redis writes to its clients last come, first served, and with a
-   * command before it the caller is the first to come (docs/decisions/0064-told-before-answered.md).
+   * Like `call`; where there is one server, whom the script tells by a channel most likely hears of it before the caller is answered. Redis writes to its clients last come,
+   * first served, and with a command before it the caller is the first to come (docs/decisions/0064-told-before-answered.md).
    */
   callToldFirst(redis: RedisClient, keys: K, args: A): Promise<R>;
   /** Adds the call to a pipeline, which must then be run by `execPipeline`. */
@@ -98,14 +98,15 @@ export function script<K extends object, A extends object, R>(source: ScriptSour
     ...self,
     call: (redis, keys, args) => run(redis, keys, args, false) as Promise<R>,
     callBuffer: (redis, keys, args) => run(redis, keys, args, true) as Promise<Buffers<R>>,
-    callToldFirst: async (redis, keys, args) => {
-      const pipeline = redis.pipeline().exists(String((keys as Record<string, unknown>)[source.keys[0] ?? '']));
-      add(pipeline, keys, args, false);
-      const [, answer] = await execPipeline(redis, pipeline);
-      if (answer === undefined) throw new Error(`${source.name}: no answer`);
-      const [error, reply] = answer;
-      if (error !== null) throw error;
-      return reply as R;
+    callToldFirst: (redis, keys, args) => {
+      const stream = 'stream' in redis ? redis.stream : undefined;
+      if (stream === undefined) return run(redis, keys, args, false) as Promise<R>;
+      // Both in one write. Not a pipeline: what is done about its calls where the connection breaks is done for all of them or not at all.
+      stream.cork();
+      redis.exists(asText(source, source.keys[0] ?? '', Object.values(keys)[0])).catch(() => {});
+      const reply = run(redis, keys, args, false) as Promise<R>;
+      stream.uncork();
+      return reply;
     },
     queue: (pipeline, keys, args) => add(pipeline, keys, args, false),
     queueBuffer: (pipeline, keys, args) => add(pipeline, keys, args, true),

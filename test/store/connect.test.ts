@@ -11,6 +11,7 @@ import { parseInfo, refuseServer } from '../../src/store/checks.ts';
 import { joinStore, openStore, type Store, type StoreOptions } from '../../src/store/connect.ts';
 import { isUnavailable, StoreRefused } from '../../src/store/errors.ts';
 import { keys } from '../../src/store/keys.ts';
+import { preload, type RedisClient, type Script, script } from '../../src/store/script.ts';
 import { startCluster, type TestCluster } from '../helpers/cluster.ts';
 import { endProcess, killAtExit, startRedis, until } from '../helpers/redis.ts';
 import { type Relay, startRelay } from '../helpers/relay.ts';
@@ -33,6 +34,16 @@ test('without an address the embedded redis is used, and ends with the store', a
   await store.close();
   // Dead when the store is closed; its name goes when Node has heard of it.
   await until(() => !exists(Number(info.get('process_id'))), 2_000, 'the process to be gone');
+});
+
+/** What became of a pipeline of which one call is enough to know. */
+function firstError(replies: [error: Error | null, reply: unknown][] | null): void {
+  const error = replies?.[0]?.[0];
+  if (error) throw error;
+}
+
+const grow: Script<{ n: string }, Record<never, never>, number> = script({
+  ...{ name: 'grow', keys: ['n'], args: [], rest: null, map: [], lua: "return redis.call('INCR', KEYS[1])" },
 });
 
 function exists(pid: number): boolean {
@@ -133,26 +144,33 @@ test('a redis that is gone fails calls at once', async () => {
   assert.ok(first.ms < 1_500, `${first.ms} ms`);
 });
 
-test('a call that was given up is not sent again after a reconnect', async () => {
-  const { redis, path } = await startRedis();
-  const relay = await relayTo(path);
-  const store = await open({ redis_url: `redis://127.0.0.1:${relay.port}` });
-  relay.passes = () => false;
-  const lost = await timed(() => store.client.incr('n'));
-  assert.ok(isUnavailable(lost.error));
-  relay.passes = () => true;
-  relay.cut();
-  await until(
-    () =>
-      store.client.get('n').then(
-        (value) => value === '1',
-        () => false,
-      ),
-    5_000,
-    'the link to be back',
-  );
-  assert.equal(await redis.get('n'), '1');
-});
+for (const [what, call] of [
+  ['a call', (client: RedisClient) => client.incr('n')],
+  ['a pipeline', (client: RedisClient) => client.pipeline().incr('n').get('n').exec().then(firstError)],
+  ['a script that tells before it is answered', (client: RedisClient) => grow.callToldFirst(client, { n: 'n' }, {})],
+] as const) {
+  test(`${what} that was given up is not sent again after a reconnect`, async () => {
+    const { redis, path } = await startRedis();
+    await preload(redis, [grow]);
+    const relay = await relayTo(path);
+    const store = await open({ redis_url: `redis://127.0.0.1:${relay.port}` });
+    relay.passes = () => false;
+    const lost = await timed(() => call(store.client));
+    assert.ok(isUnavailable(lost.error));
+    relay.passes = () => true;
+    relay.cut();
+    await until(
+      () =>
+        store.client.get('n').then(
+          (value) => value === '1',
+          () => false,
+        ),
+      5_000,
+      'the link to be back',
+    );
+    assert.equal(await redis.get('n'), '1');
+  });
+}
 
 test('a redis that loads its data is waited for', async () => {
   const dir = realpathSync(mkdtempSync(join(tmpdir(), 'sluice-load-')));
