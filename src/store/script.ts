@@ -98,12 +98,14 @@ export function script<K extends object, A extends object, R>(source: ScriptSour
     ...self,
     call: (redis, keys, args) => run(redis, keys, args, false) as Promise<R>,
     callBuffer: (redis, keys, args) => run(redis, keys, args, true) as Promise<Buffers<R>>,
-    callToldFirst: (redis, keys, args) => {
+    callToldFirst: async (redis, keys, args) => {
       const stream = 'stream' in redis ? redis.stream : undefined;
       if (stream === undefined) return run(redis, keys, args, false) as Promise<R>;
+      const [name = ''] = source.keys;
+      const key = asText(source, name, (keys as Record<string, unknown>)[name]);
       // Both in one write. Not a pipeline: what is done about its calls where the connection breaks is done for all of them or not at all.
       stream.cork();
-      redis.exists(asText(source, source.keys[0] ?? '', Object.values(keys)[0])).catch(() => {});
+      redis.exists(key).catch(() => {});
       const reply = run(redis, keys, args, false) as Promise<R>;
       stream.uncork();
       return reply;

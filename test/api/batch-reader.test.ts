@@ -9,11 +9,6 @@ const rig = await startRig();
 after(() => rig.redis.disconnect());
 beforeEach(() => rig.reset());
 
-const scriptCalls = async (): Promise<number> => {
-  const text = await rig.redis.info('commandstats');
-  return [...text.matchAll(/^cmdstat_eval(?:sha)?:calls=(\d+)/gm)].reduce((sum, [, calls]) => sum + Number(calls), 0);
-};
-
 describe('reads of batches that come in together', () => {
   test('each gets its own batch, and nobody another account’s', async () => {
     const reader = new BatchReader({ client: rig.redis, limit: 0 });
@@ -50,10 +45,10 @@ describe('reads of batches that come in together', () => {
     const core = await rig.create({ tasks: 1 });
     await reader.read(ACCOUNT, core);
     const calls = async (count: number): Promise<number> => {
-      const before = await scriptCalls();
+      const before = await rig.scriptCalls();
       const reads = await Promise.all(Array.from({ length: count }, () => reader.read(ACCOUNT, core)));
       assert.ok(reads.every(({ kind }) => kind === 'read'));
-      return (await scriptCalls()) - before;
+      return (await rig.scriptCalls()) - before;
     };
     assert.equal(await calls(50), 1);
     assert.equal(await calls(READ_GROUP_MAX + 1), 2);

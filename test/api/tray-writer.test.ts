@@ -11,11 +11,6 @@ const rig = await startRig();
 after(() => rig.redis.disconnect());
 beforeEach(() => rig.reset());
 
-const scriptCalls = async (): Promise<number> => {
-  const text = await rig.redis.info('commandstats');
-  return [...text.matchAll(/^cmdstat_eval(?:sha)?:calls=(\d+)/gm)].reduce((sum, [, calls]) => sum + Number(calls), 0);
-};
-
 const HEAD = Buffer.from('{"target":"http://127.0.0.1/"}');
 const task = (): NewTask => ({ head: HEAD, payload: null, origin: 'o1', timeout_s: 30, due_ms: 0, limit: null });
 
@@ -29,9 +24,9 @@ const write = (writer: TrayWriter, count: number, account = ACCOUNT): Promise<Pl
 /** The calls that `work` makes, once what it needs is known to Redis. */
 async function callsOf(work: () => Promise<unknown>): Promise<number> {
   await startWriter().write('0000000000', task());
-  const before = await scriptCalls();
+  const before = await rig.scriptCalls();
   await work();
-  return (await scriptCalls()) - before;
+  return (await rig.scriptCalls()) - before;
 }
 
 /** The fewest of five tries: a process that the system puts aside for milliseconds in between finds less that came together. */
@@ -82,15 +77,15 @@ describe('single tasks that come in together', () => {
 
   test('one that comes alone is sent in the turn in which it came', async () => {
     const writer = startWriter();
-    const sent: unknown[] = [];
-    const pipeline = rig.redis.pipeline.bind(rig.redis);
-    rig.redis.pipeline = (...args) => {
-      sent.push(args);
-      return pipeline(...args);
+    const sent: string[] = [];
+    const send = rig.redis.sendCommand.bind(rig.redis);
+    rig.redis.sendCommand = (command, stream) => {
+      sent.push(command.name);
+      return send(command, stream);
     };
     const place = writer.write(ACCOUNT, task());
-    rig.redis.pipeline = pipeline;
-    assert.equal(sent.length, 1);
+    rig.redis.sendCommand = send;
+    assert.equal(sent.filter((name) => name === 'evalsha').length, 1);
     assert.equal((await place).index, 0);
   });
 

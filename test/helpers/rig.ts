@@ -224,6 +224,12 @@ export class Rig {
     return made;
   }
 
+  /** How many scripts Redis has run by calls from outside. */
+  async scriptCalls(): Promise<number> {
+    const text = await this.redis.info('commandstats');
+    return [...text.matchAll(/^cmdstat_eval(?:sha)?:calls=(\d+)/gm)].reduce((sum, [, calls]) => sum + Number(calls), 0);
+  }
+
   async cancelTask(core: string, index: number, account = ACCOUNT): Promise<string> {
     const outcome = await batches.cancelTask(this.redis, account, core, index, SETTINGS);
     await this.check(partitionOf(core));
