@@ -6,12 +6,14 @@
 //   link silent       a socket that owes answers and says nothing for 4 s is closed and replaced
 //   slot on the move  calls fail at once, with nothing done; ASK is not followed (docs/decisions/0011-ask-is-not-followed.md)
 //
-// So a call that failed may have run, also a little later. Scripts are written to be harmless twice.
+// So a call that failed may have run, also a little later. Scripts are written to be harmless twice. What a call ends with tells, by
+// `changedNothing` of errors.ts, whether it did: a refusal does only where no earlier try was cut.
 import { type RedisOptions as AnyRedisOptions, type ChainableCommander, Cluster, type ClusterOptions, Redis } from 'ioredis';
+import { monotonicMs } from '../base/clock.ts';
 import { type Log, limitedLog } from '../base/log.ts';
 import { type ConnectionSpec, describe, type Host } from './address.ts';
-import { StoreRefused } from './errors.ts';
-import { pipelinesOf } from './pipeline.ts';
+import { afterCut, StoreRefused } from './errors.ts';
+import { pipelinesOf, type Tries } from './pipeline.ts';
 import type { RedisClient } from './script.ts';
 
 /** ioredis types its replies by `replyMapping`; its default is what the typed callers of scripts expect. */
@@ -164,11 +166,33 @@ class BoundedRedis extends Redis {
 
   /** After a reconnect ioredis sends again what was in flight, also calls that timed out and were given up. Those end here. */
   override sendCommand(...[command, stream]: Parameters<Redis['sendCommand']>): unknown {
-    if (!command.isSettled) return super.sendCommand(command, stream);
+    if (!command.isSettled) {
+      // It marks with this what it has written.
+      if (command.isTraced) onReject(command, afterCut);
+      return super.sendCommand(command, stream);
+    }
     // A pipeline writes what it has when as many have come as it has commands.
     if (stream !== undefined && 'isPipeline' in stream) stream.write('');
     return command.promise;
   }
+}
+
+/** What ends a command, such as one that ioredis sends. */
+interface Rejects {
+  reject(error: Error): void;
+}
+
+/** Has the command end with what `turn` makes of its error. */
+function onReject(command: Rejects, turn: (error: Error) => Error): void {
+  const { reject } = command;
+  command.reject = (error) => reject(turn(error));
+}
+
+/** When a command of a pipeline is given up, in monotonic ms; ioredis sends each again in another try of the pipeline. */
+const GIVEN_UP_MS = Symbol('given up');
+
+interface Timed {
+  [GIVEN_UP_MS]?: number;
 }
 
 /** What ioredis does about error replies, with its ways to go on. */
@@ -181,14 +205,18 @@ class BoundedCluster extends Cluster {
     return this.#pipeline(commands);
   }
 
-  /** ioredis starts the clock when a node gets the command; while no node is known it would wait without end. */
+  /** ioredis starts the clock when a node gets the command, for a pipeline at each try; while no node is known it would wait without end. */
   override sendCommand(...[command, stream, node]: Parameters<Cluster['sendCommand']>): unknown {
-    command.setTimeout(COMMAND_TIMEOUT_MS);
-    // A pipeline, which alone names a node, puts ASKING between its commands before it asks `handleError`; so it sees no ASK.
-    if (node !== undefined) {
-      const reject = command.reject;
-      command.reject = (error) => reject(moving(error) ?? error);
+    if (node === undefined) {
+      command.setTimeout(COMMAND_TIMEOUT_MS);
+      return super.sendCommand(command, stream);
     }
+    // A pipeline, which alone names a node, puts ASKING between its commands before it asks `handleError`; so it sees no ASK.
+    onReject(command, (error) => moving(error) ?? error);
+    const now_ms = monotonicMs();
+    const timed = command as Timed;
+    timed[GIVEN_UP_MS] ??= now_ms + COMMAND_TIMEOUT_MS;
+    command.setTimeout(Math.max(1, timed[GIVEN_UP_MS] - now_ms));
     return super.sendCommand(command, stream, node);
   }
 
@@ -197,14 +225,17 @@ class BoundedCluster extends Cluster {
    * work would be reported as missing or made twice. What moves is not waited for either: new work can go elsewhere.
    */
   override handleError(...[error, ttl, go]: OnError): void {
-    const given_up = moving(error);
+    const tries: Tries = ttl;
+    if (error.message.startsWith('Connection is closed')) tries.cut = true;
     // Of the ways to go on, the one that ends the call with the error it is given.
-    if (given_up !== null) return go.maxRedirections(given_up);
+    const end = (last: Error): void => go.maxRedirections(tries.cut ? afterCut(last) : last);
+    const given_up = moving(error);
+    if (given_up !== null) return end(given_up);
     const slot = Number(/^MOVED (\d+) /.exec(error.message)?.[1]);
     const nodes = this.slots[slot];
     // ioredis has one list of nodes for a whole range of slots and writes the new owner of one slot into it.
     if (nodes !== undefined) this.slots[slot] = [...nodes];
-    super.handleError(error, ttl, go);
+    super.handleError(error, ttl, { ...go, defaults: () => end(error) });
   }
 }
 

@@ -116,6 +116,11 @@ export function changedNothing(error: unknown): boolean {
   return error instanceof Error && (REFUSALS.has(firstWord(error.message)) || error.message.startsWith(NOT_LOCAL));
 }
 
+/** What is known of a call that was cut, sent again and refused: its first try may have run. */
+export function afterCut(error: Error): Error {
+  return changedNothing(error) ? new Error(`Connection is closed, and then: ${error.message}`, { cause: error }) : error;
+}
+
 function matches(error: Error): boolean {
   if ('code' in error && typeof error.code === 'string') {
     if (SYSTEM_CODES.has(error.code)) return true;

@@ -3,7 +3,16 @@
 // ioredis (6.0.0) defines `length` on each pipeline as a getter of its own, and each gets a hidden class by that. V8 collects those with the whole heap only, and
 // each keeps its pipeline, with all that it sent and was answered (docs/decisions/0061-what-outlives-its-use.md). Here the getter is one of the class.
 import type { ChainableCommander } from 'ioredis';
+import { afterCut } from './errors.ts';
 import type { RedisClient } from './script.ts';
+
+/** Of a call or a pipeline on Cluster: how many tries ioredis has left for it, and whether one of them was cut. */
+export interface Tries {
+  value?: number;
+  cut?: true;
+}
+
+type Replies = [error: Error | null, reply: unknown][];
 
 /** Makes what `client.pipeline()` makes, of which `model` is one; without commands that are defined on the client later, of which we have none. */
 export function pipelinesOf(client: RedisClient, model: ChainableCommander): (commands?: unknown[][]) => ChainableCommander {
@@ -22,10 +31,12 @@ export function pipelinesOf(client: RedisClient, model: ChainableCommander): (co
     _transactions = 0;
     _shaToScript = {};
     isCluster = isCluster;
+    /** What ioredis gives to `handleError`, from the first error on. */
+    declare leftRedirections?: Tries;
     resolve: unknown;
     reject: unknown;
-    promise = new Promise((resolve, reject) => {
-      this.resolve = resolve;
+    promise = new Promise<Replies>((resolve, reject) => {
+      this.resolve = (replies: Replies) => resolve(this.leftRedirections?.cut ? replies.map(uncertain) : replies);
       this.reject = reject;
     });
 
@@ -39,4 +50,9 @@ export function pipelinesOf(client: RedisClient, model: ChainableCommander): (co
     if (commands !== undefined) pipeline.addBatch(commands);
     return pipeline;
   };
+}
+
+/** ioredis ends a pipeline with the errors of its last try. */
+function uncertain([error, reply]: Replies[number]): Replies[number] {
+  return [error && afterCut(error), reply];
 }
