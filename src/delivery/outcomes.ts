@@ -81,9 +81,13 @@ export class Outcomes {
     return this.#first_ms + (alone ? SETTLE_DELAY_MS : SETTLE_DELAY_MS_MAX);
   }
 
+  isDue(now_ms: number): boolean {
+    return now_ms + TIMER_EARLY_MS >= this.due_ms;
+  }
+
   /** What is to be told by now. */
   takeDue(now_ms: number): Settlement[] {
-    return now_ms + TIMER_EARLY_MS >= this.due_ms ? this.take() : [];
+    return this.isDue(now_ms) ? this.take() : [];
   }
 
   take(): Settlement[] {

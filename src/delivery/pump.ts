@@ -9,8 +9,7 @@
 //
 // There is one turn at a time. It runs when many outcomes are buffered or the first is 2 ms old (8 while others are under way that may keep it
 // company), when something is due by the partition's clock, when the bell rings, and every few seconds in any case, which repairs a lost bell.
-// An error leaves everything as it was: outcomes stay buffered, and a claim is repeated under its number, since a lost
-// reply means that it may have happened.
+// An error leaves everything as it was: outcomes stay buffered, and a claim whose reply is lost may have happened, so it is repeated under its number.
 import { monotonicMs } from '../base/clock.ts';
 import { CLAIM_HELP_MIN, CLAIM_MAX, PLACES_MIN } from '../base/limits.ts';
 import { ringBell } from '../store/offers.ts';
@@ -203,10 +202,11 @@ export class Pump {
     return this.#backlog.has(this.#host.origins, this.partition, this.#host.has_notes);
   }
 
-  /** What became of a task that was started. It counts as in flight until Redis has answered. */
+  /** What became of a task that was started. It counts as in flight until Redis has answered. A timer would be a millisecond late for what is due. */
   settle(settlement: Settlement): void {
     const changed = this.#outcomes.push(settlement);
     if (this.#outcomes.full) this.wake();
+    else if (changed && this.#outcomes.isDue(monotonicMs())) setImmediate(() => this.wake());
     else if (changed) this.#arm();
   }
 

@@ -31,6 +31,8 @@ describe('outcomes wait for company', () => {
     assert.equal(outcomes.push(settlement(1)), false);
     assert.equal(outcomes.push(settlement(2)), true, 'the last that was under way');
     assertWait(outcomes, from_ms, SETTLE_DELAY_MS);
+    assert.equal(outcomes.isDue(from_ms), false);
+    assert.equal(outcomes.isDue(monotonicMs() + SETTLE_DELAY_MS), true);
   });
 
   test('not for long where one frees a slot for which others wait', () => {

@@ -1,11 +1,12 @@
 // A pump on a real partition, with a host that says when there are places.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { SETTLE_DELAY_MS } from '../../src/base/limits.ts';
 import { Pump } from '../../src/delivery/pump.ts';
 import type { PumpSettings } from '../../src/delivery/pump-host.ts';
 import { keys } from '../../src/store/keys.ts';
 import { turn } from '../../src/store/partition.ts';
-import { partitionClaim, partitionTick } from '../../src/store/scripts.gen.ts';
+import { partitionClaim, partitionSettle, partitionTick } from '../../src/store/scripts.gen.ts';
 import { until } from '../helpers/redis.ts';
 import { DUE_AHEAD_MS, SETTINGS } from '../helpers/rig.ts';
 
@@ -165,4 +166,29 @@ test('what is claimed after a long rest is started, and what was claimed long ag
   pump.bell('0');
   await until(() => host.started.length === 2, 5_000, 'the late answer');
   assert.equal(host.fenced, 1);
+});
+
+test('the last outcome of those under way is told in the turn of the loop that brings it', async (t) => {
+  const host = new Host();
+  const pump = new Pump(0, held, { ...SETTINGS, holder: 'ends', sweep_ms: 60_000, fence_ms: 60_000 }, host);
+  t.after(() => pump.close());
+  pump.own();
+  await until(() => host.ticks > 0 && pump.empty, 5_000, 'the first look');
+  await create(2);
+  pump.bell('0');
+  await until(() => host.started.length === 2, 5_000, 'the tasks to start');
+  const end = (index: number): void => {
+    const [{ flight } = assert.fail()] = host.started;
+    pump.settle({ flight, index, verdict: 'c', delay_ms: 0, result: '' });
+  };
+  end(0);
+  // The second comes when the first has waited for as long as one alone does, and not yet for as long as it keeps others company.
+  for (const from_ms = performance.now(); performance.now() < from_ms + SETTLE_DELAY_MS; );
+  const settles = (): number => held.called.flat().filter((sha) => sha === partitionSettle.sha).length;
+  assert.equal(settles(), 0);
+  end(1);
+  assert.equal(settles(), 0, 'others of the same turn come with it');
+  await new Promise((checked) => setImmediate(checked));
+  assert.equal(settles(), 1);
+  await until(() => pump.empty, 5_000, 'it to be told');
 });
