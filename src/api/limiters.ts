@@ -12,7 +12,7 @@ import { check, type SchemaName } from '../schema/check.ts';
 import { timestampMs } from '../schema/formats.ts';
 import { configSchema, DEFAULT_TIMEOUTS } from '../schema/limiter.ts';
 import type { Limiter, LimiterCreate, LimiterListItem, LimiterListQuery, LimiterPatch, LimiterPause } from '../schema/types.gen.ts';
-import { changedNothing } from '../store/errors.ts';
+import { changedNothing, unsure } from '../store/errors.ts';
 import * as names from '../store/limiter-names.ts';
 import type { LimiterRow } from '../store/limiters.ts';
 import * as limiters from '../store/limiters.ts';
@@ -74,7 +74,11 @@ async function make(context: ApiContext, call: Call, core: string, alone: boolea
     if (alone && changedNothing(error)) await names.giveUpName(client, account_id, name, core).catch(() => {});
     throw error;
   }
-  if (await names.confirmName(client, account_id, row)) return row;
+  const confirmed = await names.confirmName(client, account_id, row).catch((error: unknown) => {
+    // The limiter is there.
+    throw unsure(error);
+  });
+  if (confirmed) return row;
   await limiters.deleteLimiter(client, account_id, core);
   throw taken(name);
 }

@@ -81,13 +81,14 @@ export class Outcomes {
     return this.#first_ms + (alone ? SETTLE_DELAY_MS : SETTLE_DELAY_MS_MAX);
   }
 
-  isDue(now_ms: number): boolean {
-    return now_ms + TIMER_EARLY_MS >= this.due_ms;
+  /** Whether nothing is under way that could keep them company, and they have waited for as long as that takes. */
+  get complete(): boolean {
+    return this.#waiting.length >= this.#under_way() && monotonicMs() + TIMER_EARLY_MS >= this.due_ms;
   }
 
   /** What is to be told by now. */
   takeDue(now_ms: number): Settlement[] {
-    return this.isDue(now_ms) ? this.take() : [];
+    return now_ms + TIMER_EARLY_MS >= this.due_ms ? this.take() : [];
   }
 
   take(): Settlement[] {

@@ -202,11 +202,11 @@ export class Pump {
     return this.#backlog.has(this.#host.origins, this.partition, this.#host.has_notes);
   }
 
-  /** What became of a task that was started. It counts as in flight until Redis has answered. A timer would be a millisecond late for what is due. */
+  /** What became of a task that was started. It counts as in flight until Redis has answered. For the last of those under way no timer is set, which would be a millisecond late. */
   settle(settlement: Settlement): void {
     const changed = this.#outcomes.push(settlement);
     if (this.#outcomes.full) this.wake();
-    else if (changed && this.#outcomes.isDue(monotonicMs())) setImmediate(() => this.wake());
+    else if (changed && this.#outcomes.complete) setImmediate(() => this.wake());
     else if (changed) this.#arm();
   }
 

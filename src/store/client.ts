@@ -13,7 +13,7 @@ import { monotonicMs } from '../base/clock.ts';
 import { type Log, limitedLog } from '../base/log.ts';
 import { type ConnectionSpec, describe, type Host } from './address.ts';
 import { afterCut, StoreRefused } from './errors.ts';
-import { pipelinesOf, type Tries } from './pipeline.ts';
+import { GIVEN_UP_MS, pipelinesOf, type Timed, type Tries } from './pipeline.ts';
 import type { RedisClient } from './script.ts';
 
 /** ioredis types its replies by `replyMapping`; its default is what the typed callers of scripts expect. */
@@ -188,13 +188,6 @@ function onReject(command: Rejects, turn: (error: Error) => Error): void {
   command.reject = (error) => reject(turn(error));
 }
 
-/** When a command of a pipeline is given up, in monotonic ms; ioredis sends each again in another try of the pipeline. */
-const GIVEN_UP_MS = Symbol('given up');
-
-interface Timed {
-  [GIVEN_UP_MS]?: number;
-}
-
 /** What ioredis does about error replies, with its ways to go on. */
 type OnError = Parameters<Cluster['handleError']>;
 
@@ -208,6 +201,8 @@ class BoundedCluster extends Cluster {
   /** ioredis starts the clock when a node gets the command, for a pipeline at each try; while no node is known it would wait without end. */
   override sendCommand(...[command, stream, node]: Parameters<Cluster['sendCommand']>): unknown {
     if (node === undefined) {
+      // It was given up while it waited for a node.
+      if (command.isSettled) return command.promise;
       command.setTimeout(COMMAND_TIMEOUT_MS);
       return super.sendCommand(command, stream);
     }

@@ -56,8 +56,12 @@ const REFUSALS = new Set([
 /** A script in a slot that is being moved away meets a key that has gone already. Scripts look before they write. */
 const NOT_LOCAL = 'ERR Script attempted to access a non local key in a cluster node';
 
-/** Beginnings of messages that have no code: from ioredis 6 and from Redis's scripting engine. */
+/** Begins our own message about work that was refused after it may have been done. */
+const PERHAPS_DONE = 'Perhaps done, then refused';
+
+/** Beginnings of messages that have no code: from ioredis 6, from Redis's scripting engine and ours. */
 const BEGINNINGS = [
+  PERHAPS_DONE,
   'Command timed out',
   'Connection is closed',
   'Connection is aborted',
@@ -116,9 +120,20 @@ export function changedNothing(error: unknown): boolean {
   return error instanceof Error && (REFUSALS.has(firstWord(error.message)) || error.message.startsWith(NOT_LOCAL));
 }
 
-/** What is known of a call that was cut, sent again and refused: its first try may have run. */
+/** What ends work of which a part or an earlier try may have been done, where it was refused in the end: that it may have changed something. */
+export function unsure<E>(error: E): E | Error {
+  return changedNothing(error) ? new Error(`${PERHAPS_DONE}: ${(error as Error).message}`, { cause: error }) : error;
+}
+
+const CUT = Symbol('cut');
+
+/** The error of a call's last try, where the connection of an earlier one was closed under it: that may have run. */
 export function afterCut(error: Error): Error {
-  return changedNothing(error) ? new Error(`Connection is closed, and then: ${error.message}`, { cause: error }) : error;
+  return Object.assign(unsure(error), { [CUT]: true });
+}
+
+export function wasCut(error: unknown): boolean {
+  return error instanceof Error && CUT in error;
 }
 
 function matches(error: Error): boolean {

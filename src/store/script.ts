@@ -2,9 +2,11 @@
 //
 // Two versions of a script can run side by side during a deploy, since each is known by its hash. A server forgets its
 // scripts when it restarts and a replica never had them, so every way of calling answers NOSCRIPT by sending the text.
-// A script that answered NOSCRIPT did nothing, so calling it again is always right.
+// A script that answered NOSCRIPT did nothing, so calling it again is always right. An earlier try of the same call may have: where its
+// connection was cut, on a server that is no more.
 import { createHash } from 'node:crypto';
 import type { ChainableCommander, Cluster, Redis } from 'ioredis';
+import { afterCut, unsure, wasCut } from './errors.ts';
 
 /** One server, or a Redis Cluster; every script works on both. */
 export type RedisClient = Redis | Cluster;
@@ -75,15 +77,17 @@ export function script<K extends object, A extends object, R>(source: ScriptSour
   const run = async (redis: RedisClient, keys: K, args: A, buffer: boolean): Promise<unknown> => {
     const wire = toWire(source, keys as Record<string, unknown>, args as Record<string, unknown>);
     const count = source.keys.length;
+    let cut: boolean;
     try {
       return await (buffer ? redis.callBuffer('evalsha', [sha, count, ...wire]) : redis.evalsha(sha, count, wire));
     } catch (error) {
       if (!isNoScript(error)) throw located(error, self);
+      cut = wasCut(error);
     }
     try {
       return await (buffer ? redis.callBuffer('eval', [source.lua, count, ...wire]) : redis.eval(source.lua, count, wire));
     } catch (error) {
-      throw located(error, self);
+      throw located(cut ? unsure(error) : error, self);
     }
   };
   const add = (pipeline: ChainableCommander, keys: K, args: A, buffer: boolean): void => {
@@ -131,7 +135,9 @@ export async function execPipeline(redis: RedisClient, pipeline: ChainableComman
     const again = await resend(redis, missing, whole);
     missing.forEach(([at], i) => {
       const reply = again[i];
-      if (reply !== undefined) replies[at] = reply;
+      if (reply === undefined) return;
+      const [error, value, late] = reply;
+      replies[at] = [error !== null && wasCut(replies[at]?.[0]) ? afterCut(error) : error, value, late];
     });
   }
   return replies.map(([error, reply, late], at) => {

@@ -10,10 +10,12 @@ import { resolveLimiters } from '../../src/api/resolve.ts';
 import { ApiError } from '../../src/base/errors.ts';
 import { newCore, parseId } from '../../src/base/id.ts';
 import type { Limiter, LimiterList } from '../../src/schema/types.gen.ts';
+import { isUnavailable } from '../../src/store/errors.ts';
 import { keys } from '../../src/store/keys.ts';
 import * as names from '../../src/store/limiter-names.ts';
 import * as limiters from '../../src/store/limiters.ts';
 import { preparePartitions } from '../../src/store/partition.ts';
+import { namesConfirm } from '../../src/store/scripts.gen.ts';
 import { startRedis } from '../helpers/redis.ts';
 
 const PARTITIONS = 4;
@@ -38,6 +40,19 @@ class HookedRedis extends Redis {
     if (!creates || this.created !== null) return super.sendCommand(command, stream);
     this.created = args.find((arg) => /^[0-9A-Za-z]{18}$/.test(arg)) ?? null;
     return this.#between().then(() => super.sendCommand(command, stream));
+  }
+}
+
+/** A client whose confirmations of names are refused, as where their slot moves. */
+class RefusingRedis extends Redis {
+  refused = 0;
+
+  override sendCommand(command: Command, stream?: Parameters<Redis['sendCommand']>[1]): unknown {
+    const [script] = command.args;
+    if (script !== namesConfirm.sha && script !== namesConfirm.lua) return super.sendCommand(command, stream);
+    this.refused += 1;
+    command.reject(new Error('TRYAGAIN Multiple keys request during rehashing of slot'));
+    return command.promise;
   }
 }
 
@@ -198,6 +213,17 @@ describe('what a process that died leaves behind', () => {
     );
     const left = slow.created === null ? null : await limiters.readLimiter(redis, slow.created);
     assert.ok(left !== null && left.deleted_ms !== null, 'what was made too late is deleted');
+  });
+
+  test('that cannot be confirmed now is that of a limiter which is there: it is not made again under another id', async (t) => {
+    const refusing = new RefusingRedis({ path });
+    t.after(() => refusing.disconnect());
+    const { createLimiter } = makeApi(contextOf(refusing));
+    await assert.rejects(createLimiter(callOf({ body: { name: 'there', ...WINDOW } })), isUnavailable);
+    assert.equal(refusing.refused, 1);
+    await ageReservations();
+    await assert.rejects(create('there'), refusedAs('rate_limiter_name_taken'));
+    assert.deepEqual(await listed(), ['there']);
   });
 });
 

@@ -31,8 +31,10 @@ describe('outcomes wait for company', () => {
     assert.equal(outcomes.push(settlement(1)), false);
     assert.equal(outcomes.push(settlement(2)), true, 'the last that was under way');
     assertWait(outcomes, from_ms, SETTLE_DELAY_MS);
-    assert.equal(outcomes.isDue(from_ms), false);
-    assert.equal(outcomes.isDue(monotonicMs() + SETTLE_DELAY_MS), true);
+    while (monotonicMs() < from_ms + SETTLE_DELAY_MS);
+    assert.equal(outcomes.complete, true, 'and their time has come');
+    under_way = 4;
+    assert.equal(outcomes.complete, false);
   });
 
   test('not for long where one frees a slot for which others wait', () => {

@@ -17,6 +17,7 @@ export const { redis, path } = await startRedis();
 /** Does something after Redis has answered a pipeline and before anybody hears of it; knows which scripts each pipeline called. */
 class Held extends Redis {
   readonly called: string[][] = [];
+  under_way = 0;
   meanwhile: (() => Promise<void>) | null = null;
 
   override sendCommand(command: Command, stream?: Parameters<Redis['sendCommand']>[1]): unknown {
@@ -29,10 +30,12 @@ class Held extends Redis {
     const exec = pipeline.exec.bind(pipeline);
     const held = async () => {
       this.called.push([]);
+      this.under_way += 1;
       const replies = await exec();
       const { meanwhile } = this;
       this.meanwhile = null;
       await meanwhile?.();
+      this.under_way -= 1;
       return replies;
     };
     return Object.assign(pipeline, { exec: held });

@@ -176,7 +176,7 @@ test('the last outcome of those under way is told in the turn of the loop that b
   await until(() => host.ticks > 0 && pump.empty, 5_000, 'the first look');
   await create(2);
   pump.bell('0');
-  await until(() => host.started.length === 2, 5_000, 'the tasks to start');
+  await until(() => host.started.length === 2 && held.under_way === 0, 5_000, 'the tasks to start, and no turn to run');
   const end = (index: number): void => {
     const [{ flight } = assert.fail()] = host.started;
     pump.settle({ flight, index, verdict: 'c', delay_ms: 0, result: '' });

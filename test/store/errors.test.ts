@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { changedNothing, isUnavailable, NotReplicated, StageLost } from '../../src/store/errors.ts';
+import { changedNothing, isUnavailable, NotReplicated, StageLost, unsure } from '../../src/store/errors.ts';
 import { startRedis } from '../helpers/redis.ts';
 
 test('what a store in trouble answers is told from a bug', () => {
@@ -62,6 +62,10 @@ test('what was refused before anything was done is told from what may have been 
   const unknown = ['Command timed out', 'Connection is closed.', 'Too many Cluster redirections. Last error: Error: Connection is closed.'];
   for (const message of unknown)
     assert.deepEqual([changedNothing(new Error(message)), isUnavailable(new Error(message))], [false, true], message);
+  for (const message of refused)
+    assert.deepEqual([changedNothing(unsure(new Error(message))), isUnavailable(unsure(new Error(message)))], [false, true], message);
+  const bug = new Error('WRONGTYPE Operation against a key');
+  assert.equal(unsure(bug), bug);
   assert.deepEqual([changedNothing(new NotReplicated()), isUnavailable(new NotReplicated())], [false, true]);
 });
 
