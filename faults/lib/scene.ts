@@ -41,6 +41,8 @@ export const NOWHERE = {
 } as const satisfies Omit<ReceivedCall, 'id' | 'at_ms'>;
 
 export interface Held {
+  /** Where they go. */
+  path: string;
   /** Calls that wait for their answer, and whose caller is there. */
   count(): number;
   /** Answers them, and what comes later at once. */
@@ -131,7 +133,7 @@ export class Scene {
     await Promise.all(Array.from({ length: count / HELD_EACH }, () => this.driver.batch(tasks)));
     await this.slow.heard(HELD, wanted, HELD_MS_MAX);
     this.driver.pause(false);
-    return { count: () => this.slow.held(HELD).length, release: () => this.slow.release(HELD) };
+    return { path: HELD, count: () => this.slow.held(HELD).length, release: () => this.slow.release(HELD) };
   }
 
   /** What this engine has of what is held, by its own count: callers wait until that has not changed for longer than it takes to be told. */

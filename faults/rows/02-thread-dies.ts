@@ -23,7 +23,8 @@ export const threadDies: Fault = {
       await scene.driver.more(scene.some);
       const held = await scene.hold(HELD);
       scene.begins();
-      writeFileSync(file, death);
+      // Not the express, which calls single tasks.
+      writeFileSync(file, `${death} ${held.path}`);
       await until(() => held.count() === 0, SEEN_MS_MAX, `the thread to die by ${death}`);
       scene.over();
       risk += HELD + (await scene.atRisk());

@@ -11,7 +11,8 @@ import type { Scene } from '../lib/scene.ts';
 
 const SINGLE = '/single';
 const EACH = 1_000;
-const BATCHES = 300;
+/** More than are called while the others send. */
+const BATCHES = 450;
 const BATCHES_QUICK = 20;
 const SINGLES = 400;
 const SINGLES_QUICK = 20;

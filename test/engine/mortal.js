@@ -1,5 +1,6 @@
 // Loaded in front of an engine by a test: ends a thread that calls, once it sees the file named by MORTAL_FILE, as a crash
-// in native code or a bug would. What the file says tells how; with `stillborn` the next thread fails before it has begun.
+// in native code or a bug would. What the file says tells how; with `stillborn` the next thread fails before it has begun, and with a
+// path only one that has called that dies.
 // The product itself has no such door.
 import { subscribe } from 'node:diagnostics_channel';
 import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -15,13 +16,16 @@ if (!isMainThread && file !== undefined) {
     throw new Error('stillborn');
   }
   // Threads of other kinds see the file too, and live on.
-  let calls = false;
-  subscribe('undici:client:sendHeaders', () => {
-    calls = true;
+  const called = new Set();
+  subscribe('undici:client:sendHeaders', (message) => {
+    const { request } = /** @type {{ request: { path: string } }} */ (message);
+    called.add(request.path);
   });
   setInterval(() => {
-    if (!calls || !existsSync(file)) return;
+    if (called.size === 0 || !existsSync(file)) return;
     const death = readFileSync(file, 'utf8');
+    const path = /\/\S*/.exec(death)?.[0];
+    if (path !== undefined && !called.has(path)) return;
     rmSync(file);
     if (death.includes('stillborn')) writeFileSync(stillborn, '');
     if (death.includes('throw')) throw new Error('mortal');
