@@ -74,12 +74,13 @@ async function make(context: ApiContext, call: Call, core: string, alone: boolea
     if (alone && changedNothing(error)) await names.giveUpName(client, account_id, name, core).catch(() => {});
     throw error;
   }
-  const confirmed = await names.confirmName(client, account_id, row).catch((error: unknown) => {
-    // The limiter is there.
+  try {
+    if (await names.confirmName(client, account_id, row)) return row;
+    await limiters.deleteLimiter(client, account_id, core);
+  } catch (error) {
+    // The limiter is there: it is not to be made again elsewhere.
     throw unsure(error);
-  });
-  if (confirmed) return row;
-  await limiters.deleteLimiter(client, account_id, core);
+  }
   throw taken(name);
 }
 

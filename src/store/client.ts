@@ -6,8 +6,9 @@
 //   link silent       a socket that owes answers and says nothing for 4 s is closed and replaced
 //   slot on the move  calls fail at once, with nothing done; ASK is not followed (docs/decisions/0011-ask-is-not-followed.md)
 //
-// So a call that failed may have run, also a little later. Scripts are written to be harmless twice. What a call ends with tells, by
-// `changedNothing` of errors.ts, whether it did: a refusal does only where no earlier try was cut.
+// So a call that failed may have run, also a little later: on Cluster ioredis may still send what was given up, from its own queues. Scripts are
+// written to be harmless twice. Where a call surely did nothing its error says so, by `changedNothing` of errors.ts: a refusal does, where no
+// earlier try ended with its connection (also one that was never written: ioredis ends both alike).
 import { type RedisOptions as AnyRedisOptions, type ChainableCommander, Cluster, type ClusterOptions, Redis } from 'ioredis';
 import { monotonicMs } from '../base/clock.ts';
 import { type Log, limitedLog } from '../base/log.ts';

@@ -25,7 +25,7 @@ export interface Timed {
 /** Makes what `client.pipeline()` makes, of which `model` is one; without commands that are defined on the client later, of which we have none. */
 export function pipelinesOf(client: RedisClient, model: ChainableCommander): (commands?: unknown[][]) => ChainableCommander {
   const { isCluster, scriptsSet, addedBuiltinSet } = model as unknown as Record<string, unknown>;
-  const send = model.exec as (this: unknown, callback: unknown) => Promise<unknown>;
+  const send = model.exec as (this: unknown, ...given: unknown[]) => Promise<unknown>;
 
   /** The fields that ioredis gives a pipeline; test/store/pipeline.test.ts holds them against its own. */
   class Pipeline {
@@ -54,9 +54,9 @@ export function pipelinesOf(client: RedisClient, model: ChainableCommander): (co
     }
 
     /** Each try on Cluster comes through here; none begins when the time for all of them is over. */
-    exec(callback: unknown): Promise<unknown> {
+    exec(...given: unknown[]): Promise<unknown> {
       const [first] = this._queue;
-      if (first === undefined || monotonicMs() < (first[GIVEN_UP_MS] ?? Number.POSITIVE_INFINITY)) return send.call(this, callback);
+      if (first === undefined || monotonicMs() < (first[GIVEN_UP_MS] ?? Number.POSITIVE_INFINITY)) return send.apply(this, given);
       this.resolve(this._queue.map(() => [new Error('Command timed out'), undefined]));
       return this.promise;
     }

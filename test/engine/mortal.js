@@ -23,7 +23,8 @@ if (!isMainThread && file !== undefined) {
   });
   setInterval(() => {
     if (called.size === 0 || !existsSync(file)) return;
-    const death = readFileSync(file, 'utf8');
+    const death = textOf(file);
+    if (death === '') return;
     const path = /\/\S*/.exec(death)?.[0];
     if (path !== undefined && !called.has(path)) return;
     rmSync(file);
@@ -31,4 +32,13 @@ if (!isMainThread && file !== undefined) {
     if (death.includes('throw')) throw new Error('mortal');
     process.exit(3);
   }, LOOK_MS).unref();
+}
+
+/** Empty while it is being written, and when another thread has taken it. */
+function textOf(file) {
+  try {
+    return readFileSync(file, 'utf8');
+  } catch {
+    return '';
+  }
 }
