@@ -22,8 +22,7 @@ if (!isMainThread && file !== undefined) {
     called.add(request.path);
   });
   setInterval(() => {
-    if (called.size === 0 || !existsSync(file)) return;
-    const death = textOf(file);
+    const death = called.size === 0 ? '' : textOf(file);
     if (death === '') return;
     const path = /\/\S*/.exec(death)?.[0];
     if (path !== undefined && !called.has(path)) return;
@@ -34,7 +33,7 @@ if (!isMainThread && file !== undefined) {
   }, LOOK_MS).unref();
 }
 
-/** Empty while it is being written, and when another thread has taken it. */
+/** Empty where there is none, or not yet. */
 function textOf(file) {
   try {
     return readFileSync(file, 'utf8');
