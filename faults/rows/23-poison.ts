@@ -6,8 +6,8 @@ const DEATHS = 3;
 /** In flight beside it each time. */
 const BESIDE = 15;
 const BESIDE_MS = 300;
-/** Who was claimed and not yet put back when the last death came is not told from who ran. Of about a hundred. */
-const HARMED_MAX = 3;
+/** Of about a hundred: where the machine stands still for so long that one's call takes more than a second, another begins beside it. */
+const HARMED_MAX = 1;
 const ENDED_MS_MAX = 60_000;
 
 export const poison: Fault = {

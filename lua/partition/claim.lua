@@ -14,6 +14,7 @@
 -- @arg   recoveries_max int a task whose holders died this often fails
 -- @arg   grace_ms  int     lease beyond a task's own total deadline
 -- @arg   notes     int     notifications at most, a page rounds up too
+-- @arg   suspects_ms int    0: one that is at its last chance may be among them; else such wait so long, one after another
 -- @arg   now_ms    now     this shard's clock
 -- @rest  limits            origins that have room again ('*' all): count, then each; origins with little room: count, then (origin, tasks) of each
 -- @reply [number, number, number, string[], unknown[], number]   this shard's time; 1 where more may be ready, 2 where notifications are beyond `notes`; first due ms among what was delayed, 0 where none; origins parked, or left with what was granted to them, for want of room; of each run: name in active, core, account, from, to, attempt, recoveries, due_ms, segment base, first page, 1 of a tray and 2 of notifications, pages, us since a limiter granted it, less than 0 where its time has not come; of the first run of notifications of a batch also its document and when it was created; 1 where messages were written
@@ -192,8 +193,9 @@ local function room_share(origin, peers)
   return math.max(1, math.min(room, math.max(SHARE_MIN, math.ceil(room / peers))))
 end
 
--- Of tasks at their last chance a call takes one range: at the next death those count that were claimed, whether they ran or not.
+-- Of tasks at their last chance a call takes one range at most: at the next death those count that were claimed, whether they ran or not.
 local suspected = false
+local put_off_ms = now_ms
 
 local function visit_flow(cls, account, origin, chunk, peers)
   local flow = cls .. ':' .. account .. ':' .. origin
@@ -211,7 +213,12 @@ local function visit_flow(cls, account, origin, chunk, peers)
     end
     depth[cls] = depth[cls] - (entry.to - entry.from + 1)
     local b = batch_load(entry.core)
-    if b and batch_live(b) and not round_entry_stale(b, entry) then
+    local live = b and batch_live(b) and not round_entry_stale(b, entry)
+    if live and suspect and suspects_ms > 0 then
+      put_off_ms = put_off_ms + suspects_ms
+      entry.due_ms = put_off_ms
+      limited_enqueue(b, now_ms, put_off_ms, flow, entry)
+    elseif live then
       suspected = suspect or suspected
       local left_from
       if origin == '*' then

@@ -44,8 +44,8 @@ export class Pump {
   readonly #client: RedisClient;
   readonly #settings: PumpSettings;
   readonly #host: PumpHost;
-  readonly #flying = new InFlight();
-  readonly #outcomes = new Outcomes(() => this.#flying.count);
+  readonly flying = new InFlight();
+  readonly #outcomes = new Outcomes(() => this.flying.count);
   /** An owner works on whatever the partition needs; a helper claims until nothing is left to claim; an express takes single tasks as they come. */
   #role: 'owner' | 'helper' | 'express' | null = null;
   readonly #backlog = new Backlog();
@@ -132,7 +132,7 @@ export class Pump {
 
   /** Whether nothing is in flight, nothing waits to be settled and no offer to be taken back. */
   get empty(): boolean {
-    return this.#flying.count === 0 && this.#outcomes.size === 0 && !this.#running && (this.assigned || !this.#calls.offered);
+    return this.flying.count === 0 && this.#outcomes.size === 0 && !this.#running && (this.assigned || !this.#calls.offered);
   }
 
   /** Resolves when nothing is in flight and every outcome was answered. */
@@ -181,7 +181,7 @@ export class Pump {
   /** Bells may have been lost, and a Redis that died or was replaced its latest writes with them: looks for itself. */
   look(): void {
     this.#backlog.found();
-    this.#flying.doubt();
+    this.flying.doubt();
     this.#calls.doubt();
     this.glance();
   }
@@ -193,7 +193,7 @@ export class Pump {
 
   /** Whether it has so little in flight that it gets places whatever the others have. */
   get starving(): boolean {
-    return this.#flying.count < PLACES_MIN;
+    return this.flying.count < PLACES_MIN;
   }
 
   /** Whether there is something to claim, or for an express to offer. */
@@ -224,15 +224,10 @@ export class Pump {
     void this.#turns();
   }
 
-  /** Whether an audit could find nothing. */
-  get quiet(): boolean {
-    return this.#flying.quiet;
-  }
-
   /** Hands back what Redis thinks is in flight here and nobody runs; returns how many ranges. */
   audit(): Promise<number> {
     const active = () => readActive(this.#client, this.partition, this.#settings.holder);
-    return this.#flying.audit(active, (flight, index) => this.settle({ flight, index, verdict: 'b', delay_ms: 0, result: '' }));
+    return this.flying.audit(active, (flight, index) => this.settle({ flight, index, verdict: 'b', delay_ms: 0, result: '' }));
   }
 
   async #turns(): Promise<void> {
@@ -259,7 +254,7 @@ export class Pump {
     if (began_ms < this.#agenda.pause_until_ms) return false;
     const settlements = this.#outcomes.takeDue(began_ms);
     const { tick: look, due, grant: ask } = this.#agenda.at(began_ms);
-    const places = this.claiming && (due || this.#hasWork()) ? this.#host.reserve(this, CLAIM_MAX, PLACES_MIN - this.#flying.count) : 0;
+    const places = this.claiming && (due || this.#hasWork()) ? this.#host.reserve(this, CLAIM_MAX, PLACES_MIN - this.flying.count) : 0;
     const grant = this.owned && ask;
     const lates = this.#outcomes.takeLates();
     const does = this.#calls.turn(began_ms, this.#door, this.#host.offer_gap_ms, settlements.length > 0);
@@ -274,16 +269,21 @@ export class Pump {
       tick,
       // A claim of no places brings what came of an offer that ends, and nothing else.
       claim: this.#claim_under_way
-        ? { call_no: this.#calls.number, budget: places, notes, ...this.#backlog.ask(this.#host.origins, this.partition, places) }
+        ? {
+            call_no: this.#calls.number,
+            budget: places,
+            notes,
+            ...this.#backlog.ask(this.#host.origins, this.partition, places),
+            suspects_ms: places > 0 ? this.#host.suspectsWait(this) : 0,
+          }
         : null,
       grant,
       lates,
       offer: does === null ? null : { does, call_no: this.#calls.number },
-    }).finally(() => {
-      this.#claim_under_way = false;
-      if (places > 0) this.#host.claimEnded(this);
     });
+    this.#claim_under_way = false;
     const { settled, tick: ticked, claimed, granted, told, offered, messages, error } = answersOf(reply);
+    if (places > 0) this.#host.claimEnded(this, claimed?.tasks ?? []);
     if (error === null) this.fence.answered(began_ms);
     for (const one of [settled, ticked, claimed, granted, offered]) if (one !== null) this.clock.heard(one.now_ms, began_ms);
     if (settled !== null) this.#settled(settlements, settled);
@@ -308,7 +308,7 @@ export class Pump {
     const left = new Set(reply.left);
     let again = false;
     for (const settlement of settlements.filter((one) => !left.has(one))) {
-      this.#flying.landed(settlement.flight.name);
+      this.flying.landed(settlement.flight.name);
       again ||= settlement.delay_ms === 0 && !isFinal(settlement.verdict);
     }
     this.#outcomes.putBack(reply.left);
@@ -330,14 +330,14 @@ export class Pump {
   #ticked(reply: TickReply, granting: boolean, asked: boolean): void {
     this.#host.ticked(reply);
     // Handed over, and not heard: the claim of that number brings it (this turn's, where it has one), or an audit finds it where that has passed.
-    if (this.#flying.missed(reply.mine) && !asked) this.#calls.doubt();
+    if (this.flying.missed(reply.mine) && !asked) this.#calls.doubt();
     if (reply.ready) this.#told('0');
     if (this.#role === 'express') {
-      if (this.#flying.count > 0 || reply.mine) this.#agenda.look(monotonicMs() + ALIVE_MS);
+      if (this.flying.count > 0 || reply.mine) this.#agenda.look(monotonicMs() + ALIVE_MS);
       // The owner looks after all else.
       return reply.more || reply.recovered > 0 ? this.#told(String(reply.now_ms)) : undefined;
     }
-    const sweep_ms = this.#looks.wait_ms(this.#flying.count > 0 || reply.ready, reply.empty);
+    const sweep_ms = this.#looks.wait_ms(this.flying.count > 0 || reply.ready, reply.empty);
     this.#agenda.ticked(reply, sweep_ms);
     if (reply.lanes && !granting) this.#agenda.askLimiters();
     if (reply.away) this.#host.sweep(this.partition);
@@ -351,7 +351,7 @@ export class Pump {
     this.#backlog.answered(this.#host.origins, this.partition, reply, places);
     this.#due(reply.first_due_ms);
     const { tasks } = reply;
-    this.#flying.claimed(tasks);
+    this.flying.claimed(tasks);
     if (tasks.length > 0) this.#agenda.look(monotonicMs() + ALIVE_MS);
     // A claim rounds up to whole pages, so it may bring a few more than were reserved.
     this.#host.release(places - tasks.length);
@@ -362,11 +362,11 @@ export class Pump {
   /** Starts what was handed over. While a claim is under way its answer may bring that, too. */
   #takeHanded(): void {
     if (this.#claim_under_way) return;
-    this.#calls.take(this.#flying, ({ task, now_ms }, late) => {
+    this.#calls.take(this.flying, ({ task, now_ms }, late) => {
       const given_ms = this.clock.earliest_ms(now_ms);
       // Where others are in flight, that this one was called does not mean that those were heard of.
-      if (this.#flying.count === 0) this.fence.answered(given_ms);
-      this.#flying.add(task.flight.name);
+      if (this.flying.count === 0) this.fence.answered(given_ms);
+      this.flying.add(task.flight.name);
       this.#agenda.look(monotonicMs() + ALIVE_MS);
       if (late || this.fence.passedSince(given_ms)) this.settle(handedBack(task, 0));
       // It is that late at least where it was handed over, whatever the clock is sure of.
@@ -378,7 +378,7 @@ export class Pump {
   #failed(error: Error): false {
     this.#calls.doubt();
     this.#backlog.unparking.lost();
-    this.#flying.doubt();
+    this.flying.doubt();
     this.#agenda.failed();
     this.#host.failed(this.partition, error);
     return false;

@@ -171,7 +171,12 @@ export class CallbackShard implements Service, PumpHost {
     return this.#deps.outbound.running;
   }
 
-  claimEnded(pump: Pump): void {
+  suspectsWait(pump: Pump): number {
+    return this.#suspects.ask(pump.flying);
+  }
+
+  claimEnded(pump: Pump, tasks: readonly Claimed[]): void {
+    this.#suspects.answered(pump.flying, tasks);
     this.#places.claimed(pump);
     this.#turns.work();
   }
@@ -253,7 +258,7 @@ export class CallbackShard implements Service, PumpHost {
 
   #begin(pump: Pump, task: Claimed, secrets: readonly Buffer[], now_ms: number, claimed_ms: number, again = false): void {
     if (this.#draining || pump.fence.passed) return this.#handBack(pump, task, 0);
-    const wait_ms = this.#suspects.wait_ms(task);
+    const wait_ms = this.#suspects.wait_ms(pump.flying, task);
     if (wait_ms > 0) return this.#handBack(pump, task, wait_ms);
     if (task.of !== null) return this.#beginNotification(pump, task, secrets);
     const spec = specOf(task.head);
@@ -301,7 +306,6 @@ export class CallbackShard implements Service, PumpHost {
         this.#end(pump, settlement, outcome.error?.code ?? null, outcome.duration_ms);
       },
     );
-    this.#suspects.began(task, running);
     const slot = limit?.kind === 'c' ? this.#slots.taken(running, pump) : null;
   }
 
@@ -310,7 +314,7 @@ export class CallbackShard implements Service, PumpHost {
     if (notification === null) return this.#endNotification(pump, null, settlementOfLost(task, pump.clock.now_ms()), 'shutdown', 0);
     const span = tracedNotification(this.#deps.tracing, task, notification, pump.clock.now_ms());
     const headers = span?.headers ?? notification.headers;
-    const running = this.#deps.outbound.call({ ...notification, headers, attempt: task.attempt, secrets }, (outcome) => {
+    this.#deps.outbound.call({ ...notification, headers, attempt: task.attempt, secrets }, (outcome) => {
       const brief = this.#brief || (notification.event === 'on_progress' && outcome.verdict === 'success');
       const told = brief ? { ...outcome, excerpt: null } : outcome;
       const now = { now_ms: pump.clock.now_ms(), dice: Math.random() };
@@ -318,7 +322,6 @@ export class CallbackShard implements Service, PumpHost {
       const settlement = settlementOfNotification(task, this.#deps.notification_delays_ms, told, now);
       this.#endNotification(pump, notification, settlement, outcome.error?.code ?? null, outcome.duration_ms);
     });
-    this.#suspects.began(task, running);
   }
 
   #endNotification(
@@ -381,7 +384,7 @@ export class CallbackShard implements Service, PumpHost {
     const began_ms = monotonicMs();
     for (const pump of this.#pumps) {
       if (this.#draining) return;
-      if (pump.quiet) continue;
+      if (pump.flying.quiet) continue;
       try {
         const count = await pump.audit();
         if (count > 0) this.#deps.meter.handed_back(count);

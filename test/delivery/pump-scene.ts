@@ -65,6 +65,9 @@ export class Host implements PumpHost {
     return wanted;
   }
   releaseNotes(): void {}
+  suspectsWait(): number {
+    return 0;
+  }
   claimEnded(): void {}
   has_places = true;
   hasPlaces(): boolean {

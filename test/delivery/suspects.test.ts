@@ -1,26 +1,53 @@
-// Tasks at their last chance start one at a time.
+// Tasks at their last chance are held one at a time.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { RECOVERIES_MAX } from '../../src/base/limits.ts';
+import { InFlight } from '../../src/delivery/in-flight.ts';
 import { Suspects } from '../../src/delivery/suspects.ts';
 import type { Claimed } from '../../src/store/claimed.ts';
 
-const task = (recoveries: number): Claimed => ({ recoveries }) as Claimed;
-const suspect = task(RECOVERIES_MAX - 1);
+const task = (name: string, recoveries: number): Claimed => ({ flight: { name }, recoveries }) as Claimed;
+const suspect = task('suspect', RECOVERIES_MAX - 1);
+const another = task('another', RECOVERIES_MAX - 1);
 
-test('a suspect waits while another runs, and nobody else does', () => {
+test('one claim at a time may bring a suspect', () => {
+  const [one, two] = [new InFlight(), new InFlight()];
   const suspects = new Suspects();
-  assert.equal(suspects.wait_ms(suspect), 0);
-  const call = { finished: false, abort() {} };
-  suspects.began(suspect, call);
-  assert.ok(suspects.wait_ms(suspect) > 0);
-  assert.equal(suspects.wait_ms(task(RECOVERIES_MAX - 2)), 0);
-  call.finished = true;
-  assert.equal(suspects.wait_ms(suspect), 0, 'it has ended');
+  assert.equal(suspects.ask(one), 0);
+  assert.ok(suspects.ask(two) > 0);
+  suspects.answered(two, []);
+  assert.ok(suspects.ask(two) > 0, 'that of the other still runs');
+  suspects.answered(one, [task('fresh', 0)]);
+  assert.equal(suspects.ask(two), 0);
 });
 
-test('a call of an ordinary task holds no suspect up', () => {
+test('until the outcome of a suspect was told no claim brings another, and one that comes nevertheless waits', () => {
+  const [one, two] = [new InFlight(), new InFlight()];
   const suspects = new Suspects();
-  suspects.began(task(0), { finished: false, abort() {} });
-  assert.equal(suspects.wait_ms(suspect), 0);
+  suspects.ask(one);
+  suspects.answered(one, [suspect]);
+  one.claimed([suspect]);
+  assert.equal(suspects.wait_ms(one, suspect), 0, 'it starts');
+  assert.ok(suspects.ask(two) > 0);
+  assert.ok(suspects.wait_ms(two, another) > 0);
+  assert.equal(suspects.wait_ms(two, task('other', RECOVERIES_MAX - 2)), 0);
+  one.landed('suspect');
+  assert.equal(suspects.ask(two), 0);
+});
+
+test('one that came by itself is held like one that was asked for', () => {
+  const flying = new InFlight();
+  const suspects = new Suspects();
+  flying.claimed([suspect, another]);
+  assert.equal(suspects.wait_ms(flying, suspect), 0);
+  assert.ok(suspects.wait_ms(flying, another) > 0);
+  assert.ok(suspects.ask(flying) > 0);
+});
+
+test('an ordinary task holds no suspect up', () => {
+  const flying = new InFlight();
+  const suspects = new Suspects();
+  flying.claimed([task('fresh', 0)]);
+  assert.equal(suspects.wait_ms(flying, task('fresh', 0)), 0);
+  assert.equal(suspects.wait_ms(flying, suspect), 0);
 });

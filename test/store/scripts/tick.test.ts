@@ -225,6 +225,25 @@ describe('silent holders', () => {
     assert.deepEqual([claims[0]?.toSorted(), ...claims.slice(1)], [[...fresh, 2], [2], [2], []]);
   });
 
+  test("where a claim may bring none of them they wait, one after another, and stand in nobody's way", async () => {
+    const core = await rig.create({ tasks: 3 });
+    for (const holder of ['h1', 'h2']) {
+      await rig.claim(holder, 3);
+      await rig.passWith('h9', 12_000);
+    }
+    await rig.create({ tasks: 20 });
+    const { tasks, first_due_ms, more } = await rig.claimed('h3', 100, { suspects_ms: 500 });
+    assert.deepEqual([tasks.length, tasks.some(({ recoveries }) => recoveries > 0)], [20, false]);
+    assert.deepEqual([first_due_ms - rig.now_ms, more], [500 - DUE_AHEAD_MS, false]);
+    assert.equal((await rig.batch(core)).r, 0, 'none of them is in flight');
+    for (let k = 0; k < 3; k++) {
+      rig.pass(500);
+      await rig.tick('h3');
+      const [task, ...others] = await rig.claim('h3', 100);
+      assert.deepEqual([task?.recoveries, others.length], [2, 0], `number ${k}`);
+    }
+  });
+
   test('a task lost three times fails as worker_lost', async () => {
     const core = await rig.create({ tasks: 3 });
     for (let k = 1; k <= 3; k++) {
