@@ -193,7 +193,7 @@ local function room_share(origin, peers)
   return math.max(1, math.min(room, math.max(SHARE_MIN, math.ceil(room / peers))))
 end
 
--- Of tasks at their last chance a call takes one range at most: at the next death those count that were claimed, whether they ran or not.
+-- Of tasks at their last chance a call takes one at most: at the next death those count that were claimed, whether they ran or not.
 local suspected = false
 local put_off_ms = now_ms
 
@@ -224,7 +224,7 @@ local function visit_flow(cls, account, origin, chunk, peers)
       if origin == '*' then
         left_from = expand(b, entry)
       else
-        started, left_from = take_range(b, entry, chunk, room_share(origin, peers), flow)
+        started, left_from = take_range(b, entry, chunk, suspect and 1 or room_share(origin, peers), flow)
         if left_from > entry.to then left_from = nil end
       end
       if left_from then

@@ -10595,7 +10595,7 @@ local function visit_flow(cls, account, origin, chunk, peers)
       if origin == '*' then
         left_from = expand(b, entry)
       else
-        started, left_from = take_range(b, entry, chunk, room_share(origin, peers), flow)
+        started, left_from = take_range(b, entry, chunk, suspect and 1 or room_share(origin, peers), flow)
         if left_from > entry.to then left_from = nil end
       end
       if left_from then

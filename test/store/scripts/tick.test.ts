@@ -244,6 +244,26 @@ describe('silent holders', () => {
     }
   });
 
+  test('also of those that come up together, as one range, a claim brings one', async () => {
+    await rig.create({ tasks: 3 });
+    for (const holder of ['h1', 'h2']) {
+      await rig.claim(holder, 3);
+      await rig.passWith('h9', 12_000);
+    }
+    for (let k = 0; k < 2; k++) {
+      assert.equal((await rig.claim('h3', 100, { suspects_ms: 500 })).length, 0);
+      rig.pass(500);
+      await rig.tick('h3');
+    }
+    rig.pass(500);
+    await rig.tick('h3');
+    const entries = [...(await rig.dump())].filter(([name]) => name.startsWith('f:r:')).flatMap(([, { items }]) => items);
+    assert.ok(entries.length < 3, `a range: ${entries.join(' ')}`);
+    const claims = [];
+    for (let k = 0; k < 4; k++) claims.push((await rig.claim('h3', 100)).map(({ recoveries }) => recoveries));
+    assert.deepEqual(claims, [[2], [2], [2], []]);
+  });
+
   test('a task lost three times fails as worker_lost', async () => {
     const core = await rig.create({ tasks: 3 });
     for (let k = 1; k <= 3; k++) {
