@@ -98,6 +98,7 @@ async function ownClaim(rig: Rig, core: string, budget: number): Promise<Claimed
 }
 
 const KEEP = { keep_ms: SETTINGS.keep_ms, tray_keep_ms: SETTINGS.tray_keep_ms };
+const CLAIM = { holder: 'h2', budget: 500, notes: 10, suspects_ms: 0, recoveries_max: 3, grace_ms: 5000, limits: [0, 0] };
 
 /** As a run says it, and as the request names it. */
 function runOf({ lane, kind, cost }: TaskLimit): string {
@@ -133,8 +134,8 @@ export const LIMIT_CALLS: Record<string, Make[]> = {
   'outbox/overdue': [() => ({ after_ms: 30_000, limit: 500, late_ms: 60_000 })],
   'outbox/receive': [({ messages, now_us }) => ({ ...KEEP, source: 0, source_ms: now_us / 1000, unsure_ms: 0, ahead_ms: 0, messages })],
   'partition/claim': [
-    () => ({ holder: 'h2', call_no: 7000, budget: 500, room: 1000, notes: 10, suspects_ms: 0, recoveries_max: 3, grace_ms: 5000, limits: [0, 0] }),
-    () => ({ holder: 'h2', call_no: 7001, budget: 500, room: 3, notes: 10, suspects_ms: 0, recoveries_max: 3, grace_ms: 5000, limits: [0, 0] }),
+    () => ({ ...CLAIM, call_no: 7000, room: 1000 }),
+    () => ({ ...CLAIM, call_no: 7001, room: 3 }),
   ],
   'partition/grant': [
     ({ now_us }) => ({ lanes_max: 16, tasks_max: 500, ahead_us: 0, now_us: now_us + 2_000_000 }),
