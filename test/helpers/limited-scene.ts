@@ -133,10 +133,7 @@ export const LIMIT_CALLS: Record<string, Make[]> = {
   ],
   'outbox/overdue': [() => ({ after_ms: 30_000, limit: 500, late_ms: 60_000 })],
   'outbox/receive': [({ messages, now_us }) => ({ ...KEEP, source: 0, source_ms: now_us / 1000, unsure_ms: 0, ahead_ms: 0, messages })],
-  'partition/claim': [
-    () => ({ ...CLAIM, call_no: 7000, room: 1000 }),
-    () => ({ ...CLAIM, call_no: 7001, room: 3 }),
-  ],
+  'partition/claim': [() => ({ ...CLAIM, call_no: 7000, room: 1000 }), () => ({ ...CLAIM, call_no: 7001, room: 3 })],
   'partition/grant': [
     ({ now_us }) => ({ lanes_max: 16, tasks_max: 500, ahead_us: 0, now_us: now_us + 2_000_000 }),
     ({ now_us }) => ({ lanes_max: 16, tasks_max: 500, ahead_us: 0, now_us: now_us + 90_000_000 }),
