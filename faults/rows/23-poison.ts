@@ -8,7 +8,7 @@ const BESIDE = 15;
 const BESIDE_MS = 300;
 /** Of about a hundred: where the machine stands still for so long that one's call takes more than a second, another begins beside it. */
 const HARMED_MAX = 1;
-const ENDED_MS_MAX = 60_000;
+const ENDED_MS_MAX = 120_000;
 
 export const poison: Fault = {
   row: 23,

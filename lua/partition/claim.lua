@@ -14,15 +14,16 @@
 -- @arg   recoveries_max int a task whose holders died this often fails
 -- @arg   grace_ms  int     lease beyond a task's own total deadline
 -- @arg   notes     int     notifications at most, a page rounds up too
--- @arg   suspects_ms int    0: one that is at its last chance may be among them; else such wait so long, one after another
+-- @arg   suspects  int     those at their last chance at most; others wait at the end of their line
 -- @arg   now_ms    now     this shard's clock
 -- @rest  limits            origins that have room again ('*' all): count, then each; origins with little room: count, then (origin, tasks) of each
--- @reply [number, number, number, string[], unknown[], number]   this shard's time; 1 where more may be ready, 2 where notifications are beyond `notes`; first due ms among what was delayed, 0 where none; origins parked, or left with what was granted to them, for want of room; of each run: name in active, core, account, from, to, attempt, recoveries, due_ms, segment base, first page, 1 of a tray and 2 of notifications, pages, us since a limiter granted it, less than 0 where its time has not come; of the first run of notifications of a batch also its document and when it was created; 1 where messages were written
+-- @reply [number, number, number, string[], unknown[], number, number]   this shard's time; 1 where more may be ready, 2 where notifications are beyond `notes`; first due ms among what was delayed, 0 where none; origins parked, or left with what was granted to them, for want of room; of each run: name in active, core, account, from, to, attempt, recoveries, due_ms, segment base, first page, 1 of a tray and 2 of notifications, pages, us since a limiter granted it, less than 0 where its time has not come; of the first run of notifications of a batch also its document and when it was created; 1 where messages were written; when the last of those at their last chance comes, where some were put off, 0 where none
 -- @cost  O(budget + visits), visits at most 96
 -- @include lib/limited
 -- @include lib/granted
 -- @include lib/parked
 -- @include lib/round
+-- @include lib/suspect
 
 local WINDOW, VISITS_MAX, PAGE_TASKS, EXPAND, GRANTED_MAX = 48, 96, 16, 250, 128
 -- A grant with less of its life left may not be written in time. So it goes back as a range, with one message; from its process it would be
@@ -36,6 +37,8 @@ local visits = 0
 local expanded = false
 local runs, active, starts, saved = {}, {}, {}, {}
 local left = budget
+-- At the next death those count that were claimed, whether they ran or not.
+local suspects_left, suspects_ms = suspects, 0
 -- Origins without room for all that was granted to them.
 local starved = {}
 
@@ -79,7 +82,7 @@ local function replay()
 end
 
 -- What it was to let go of stays parked.
-if replay() then return { now_ms, 1, 0, { '*' }, runs, 0 } end
+if replay() then return { now_ms, 1, 0, { '*' }, runs, 0, 0 } end
 
 local rooms = {}
 local rooms_at = unpark_all(limits, 1)
@@ -162,11 +165,14 @@ local function expand(b, entry)
   return next_from
 end
 
+local function is_suspect(entry) return entry.recoveries >= recoveries_max - 1 end
+
 -- Starts what waits of a granted range, as far as there is room; tells the lane what does not wait any more.
 local function take_granted(b, entry, flow, origin, member, until_ms)
   local first, limit = #starts, limit_read(entry.limit)
   entry.age_us = math.floor((limit.life_ms - (tonumber(until_ms) - now_ms)) * 1000)
   local started, from = take_range(b, entry, math.min(left, room_of(origin)), room_of(origin), flow)
+  if is_suspect(entry) then suspects_left = suspects_left - started end
   local at = entry.from
   for i = first + 1, #starts + 1 do
     local next_at = starts[i] and starts[i][2] or from
@@ -193,10 +199,6 @@ local function room_share(origin, peers)
   return math.max(1, math.min(room, math.max(SHARE_MIN, math.ceil(room / peers))))
 end
 
--- Of tasks at their last chance a call takes one at most: at the next death those count that were claimed, whether they ran or not.
-local suspected = false
-local put_off_ms = now_ms
-
 local function visit_flow(cls, account, origin, chunk, peers)
   local flow = cls .. ':' .. account .. ':' .. origin
   local ring = ring_read(root .. 'f:' .. flow, WINDOW)
@@ -206,25 +208,22 @@ local function visit_flow(cls, account, origin, chunk, peers)
     if not text then break end
     visits = visits + 1
     local entry = entry_read(text)
-    local suspect = entry.recoveries >= recoveries_max - 1
-    if suspect and suspected then
-      ring_put(ring, text)
-      break
-    end
+    local suspect = is_suspect(entry)
     depth[cls] = depth[cls] - (entry.to - entry.from + 1)
     local b = batch_load(entry.core)
     local live = b and batch_live(b) and not round_entry_stale(b, entry)
-    if live and suspect and suspects_ms > 0 then
-      put_off_ms = put_off_ms + suspects_ms
-      entry.due_ms = put_off_ms
-      limited_enqueue(b, now_ms, put_off_ms, flow, entry)
+    if live and suspect and suspects_left <= 0 then
+      suspects_ms = suspect_next(now_ms, now_ms + SUSPECT_PAUSE_MS)
+      entry.due_ms = suspects_ms
+      limited_enqueue(b, now_ms, suspects_ms, flow, entry)
     elseif live then
-      suspected = suspect or suspected
       local left_from
       if origin == '*' then
         left_from = expand(b, entry)
       else
-        started, left_from = take_range(b, entry, chunk, suspect and 1 or room_share(origin, peers), flow)
+        local most = room_share(origin, peers)
+        started, left_from = take_range(b, entry, chunk, suspect and math.min(most, suspects_left) or most, flow)
+        if suspect then suspects_left = suspects_left - started end
         if left_from > entry.to then left_from = nil end
       end
       if left_from then
@@ -340,6 +339,7 @@ for _, b in ipairs(batches_loaded) do
   end
 end
 batch_save(now_ms)
+suspect_write(now_ms)
 if #runs > 0 then
   call('HSET', root .. 'claims', holder, string.format('%d ', call_no) .. table.concat(saved, ' '))
   -- Where nobody held anything nobody called: what `tick` would take for a gap is none.
@@ -350,4 +350,4 @@ if #runs > 0 then
     call('SPUBLISH', root .. 'bell', string.format('%d', now_ms + ALIVE_MS))
   end
 end
-return { now_ms, (left <= 0 or visits >= VISITS_MAX or expanded or #granted == 2 * GRANTED_MAX) and 1 or notes_ready, delays_first() or 0, parked, runs, outbox_write() }
+return { now_ms, (left <= 0 or visits >= VISITS_MAX or expanded or #granted == 2 * GRANTED_MAX) and 1 or notes_ready, delays_first() or 0, parked, runs, outbox_write(), suspects_ms }

@@ -22,12 +22,11 @@
 -- @include lib/granted
 -- @include lib/lost
 -- @include lib/notify
+-- @include lib/suspect
 
 local DUE_MAX, BATCHES_MAX, REAP_MAX, SEGMENTS_MAX, AWAY_MS, ALIVE_MS, QUIET = 200, 50, 200, 500, 30000, 2000, 0.3
 -- Before their time so many batches, of so many segments, go in a call; the pause to the next leaves time to see that it helped.
 local EARLY_LOOK, EARLY_MAX, EARLY_SEGMENTS, EARLY_PAUSE_MS = 100, 20, 20, 250
--- Between two tasks at their last chance, and how far ahead the last of many is put.
-local SUSPECT_PAUSE_MS, SUSPECTS_MS_MAX = 100, 60000
 local more = 0
 local holders, claims, delayed, deadlines = root .. 'holders', root .. 'claims', root .. 'delayed', root .. 'deadlines'
 
@@ -95,17 +94,13 @@ end
 
 -- One of those that were in flight at every death so far may be the cause. At the last chance they come back one after another, and
 -- whoever calls them calls few at once, so that the next death is not that of many.
-local suspect_ms = tonumber(before[3] or 0)
 local function again(b, ref, from, to, recoveries, waiting)
   local function put(first, last, due_ms)
     limited_enqueue(b, now_ms, due_ms, flow_as('r', ref.flow), { core = ref.core, from = first, to = last, attempts = ref.attempt,
       recoveries = recoveries, timeout_s = ref.timeout_s, due_ms = due_ms, limit = waiting })
   end
   if recoveries < recoveries_max - 1 then return put(from, to, now_ms) end
-  for i = from, to do
-    suspect_ms = math.max(now_ms, math.min(suspect_ms, now_ms + SUSPECTS_MS_MAX) + SUSPECT_PAUSE_MS)
-    put(i, i, suspect_ms)
-  end
+  for i = from, to do put(i, i, suspect_next(now_ms, now_ms, before[3])) end
 end
 
 -- Gives back what is still in flight under a name: to the queue, or to the end where this happened too often.
@@ -314,7 +309,7 @@ local parked = call('SCARD', root .. 'parked')
 local waiting = call('EXISTS', root .. 'outbox')
 
 call('HSET', meta, 'last', now_ms, 'thaw', thaw_ms)
-if suspect_ms > now_ms then call('HSET', meta, 'suspect', suspect_ms) end
+suspect_write(now_ms)
 if mine > 0 then
   call('HSET', holders, holder, now_ms)
 else

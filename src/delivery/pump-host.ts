@@ -20,10 +20,10 @@ export interface PumpHost {
   readonly offer_gap_ms: number;
   /** Starts a task that came by itself. */
   take(pump: Pump, task: Claimed, now_ms: number): void;
-  /** Whether a claim may bring a task at its last chance: 0, or after how long such are to be asked for again, in ms. */
-  suspectsWait(pump: Pump): number;
-  /** A claim was answered or failed; until then few others may begin. */
-  claimEnded(pump: Pump, tasks: readonly Claimed[]): void;
+  /** Whether the claim that is sent may bring a task at its last chance. */
+  mayBringSuspect(pump: Pump): boolean;
+  /** A claim brought these, or failed (null); until then few others may begin. */
+  claimEnded(pump: Pump, tasks: readonly Claimed[] | null): void;
   /** A turn ended and left work to claim. */
   stillHungry(pump: Pump): void;
   /** More is ready than its owner has just claimed. */

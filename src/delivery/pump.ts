@@ -274,7 +274,7 @@ export class Pump {
             budget: places,
             notes,
             ...this.#backlog.ask(this.#host.origins, this.partition, places),
-            suspects_ms: places > 0 ? this.#host.suspectsWait(this) : 0,
+            suspects: places > 0 && this.#backlog.hasSuspects(this.clock.now_ms()) && this.#host.mayBringSuspect(this) ? 1 : 0,
           }
         : null,
       grant,
@@ -283,7 +283,7 @@ export class Pump {
     });
     this.#claim_under_way = false;
     const { settled, tick: ticked, claimed, granted, told, offered, messages, error } = answersOf(reply);
-    if (places > 0) this.#host.claimEnded(this, claimed?.tasks ?? []);
+    if (places > 0) this.#host.claimEnded(this, claimed?.tasks ?? null);
     if (error === null) this.fence.answered(began_ms);
     for (const one of [settled, ticked, claimed, granted, offered]) if (one !== null) this.clock.heard(one.now_ms, began_ms);
     if (settled !== null) this.#settled(settlements, settled);

@@ -171,11 +171,11 @@ export class CallbackShard implements Service, PumpHost {
     return this.#deps.outbound.running;
   }
 
-  suspectsWait(pump: Pump): number {
-    return this.#suspects.ask(pump.flying);
+  mayBringSuspect(pump: Pump): boolean {
+    return this.#suspects.mayAsk(pump.flying);
   }
 
-  claimEnded(pump: Pump, tasks: readonly Claimed[]): void {
+  claimEnded(pump: Pump, tasks: readonly Claimed[] | null): void {
     this.#suspects.answered(pump.flying, tasks);
     this.#places.claimed(pump);
     this.#turns.work();

@@ -6,38 +6,41 @@ import { RECOVERIES_MAX } from '../base/limits.ts';
 import type { Claimed } from '../store/claimed.ts';
 import type { InFlight } from './in-flight.ts';
 
-/** After so long another may start beside it: many that take half a minute each must not take hours. */
+/** After so long another may start beside it: many that take half a minute each must not take hours. A claim that hangs is waited for as long. */
 const ALONE_MS = 1_000;
-/** Those that a claim may not bring are asked for again about so long apart. */
-const PAUSE_MS = 100;
 /** One that came nevertheless is put back for about so long: that is another call to Redis, and its limiter's turn. */
 const WAIT_MS = 1_000;
 
 export class Suspects {
-  /** Whose claim under way may bring one. */
+  /** A claim that was sent may bring one to these. */
   #asks: InFlight | null = null;
+  #asked_ms = 0;
+  /** What the last one is in flight with. */
   #flying: InFlight | null = null;
   #task: Claimed | null = null;
   #since_ms = 0;
 
-  /** For a claim that is sent: 0 where it may bring one, else after how long they are to be asked for again. */
-  ask(flying: InFlight): number {
-    if (this.#asks !== null || this.#holds) return aboutMs(PAUSE_MS);
+  /** Whether a claim that is sent now may bring one; then no other may until it is answered. */
+  mayAsk(flying: InFlight): boolean {
+    const now_ms = monotonicMs();
+    if (this.#holds || (this.#asks !== null && this.#asks !== flying && now_ms - this.#asked_ms < ALONE_MS)) return false;
     this.#asks = flying;
-    return 0;
+    this.#asked_ms = now_ms;
+    return true;
   }
 
-  /** It brought these, or failed. They are in flight from now on. */
-  answered(flying: InFlight, tasks: readonly Claimed[]): void {
+  /** A claim brought these, which are in flight from now on. Where it failed (null) they may be, too, until it is repeated. */
+  answered(flying: InFlight, tasks: readonly Claimed[] | null): void {
+    if (tasks === null) return;
     if (this.#asks === flying) this.#asks = null;
     const task = tasks.find(isSuspect);
     if (task !== undefined && !this.#holds) this.#hold(flying, task);
   }
 
-  /** After how long a task has to be asked for again that came nevertheless, by a limiter or by a claim that was repeated; 0 where it may start. */
+  /** For how long a task has to be put back that came nevertheless, by a limiter or by a claim that was repeated; 0 where it may start. */
   wait_ms(flying: InFlight, task: Claimed): number {
     if (!isSuspect(task) || task === this.#task) return 0;
-    if (this.#holds) return aboutMs(WAIT_MS);
+    if (this.#holds) return WAIT_MS * (0.5 + Math.random());
     this.#hold(flying, task);
     return 0;
   }
@@ -56,8 +59,4 @@ export class Suspects {
 
 function isSuspect({ recoveries }: Claimed): boolean {
   return recoveries >= RECOVERIES_MAX - 1;
-}
-
-function aboutMs(ms: number): number {
-  return Math.round(ms * (0.5 + Math.random()));
 }

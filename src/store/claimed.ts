@@ -83,6 +83,8 @@ export interface ClaimReply {
   parked: string[];
   tasks: Claimed[];
   messages: boolean;
+  /** When the last of the tasks at their last chance comes, where some were put off; 0 = none was. */
+  suspects_ms: number;
 }
 
 type RunReply = [
@@ -102,17 +104,27 @@ type RunReply = [
   parent?: [doc: Buffer | null, created_ms: Buffer | null],
 ];
 
+type ClaimedReply = [
+  now_ms: number,
+  more: number,
+  first_due_ms: number,
+  parked: Buffer[],
+  runs: RunReply[],
+  messages: number,
+  suspects_ms: number,
+];
+
 /** Kinds of what a run belongs to; as lua/partition/claim.lua has them. */
 const TRAY = 1;
 const NOTES = 2;
 
 export function readClaimed(reply: unknown): ClaimReply {
-  const [now_ms, more, first_due_ms, parked, runs, messages] = reply as [number, number, number, Buffer[], RunReply[], number];
+  const [now_ms, more, first_due_ms, parked, runs, messages, suspects_ms] = reply as ClaimedReply;
   const tasks: Claimed[] = [];
   const parents = new Map<string, NotesParent>();
   for (const run of runs) readRun(run, tasks, parents);
   const names = parked.map((origin) => origin.toString('latin1'));
-  return { now_ms, more: more === 1, more_notes: more === 2, first_due_ms, parked: names, tasks, messages: messages === 1 };
+  return { now_ms, more: more === 1, more_notes: more === 2, first_due_ms, parked: names, tasks, messages: messages === 1, suspects_ms };
 }
 
 /** A task that was handed over: the answer to a claim that was not sent. */

@@ -63,8 +63,8 @@ export interface ClaimRequest {
   rooms: readonly (readonly [origin: string, tasks: number])[];
   /** Notifications at most, but for what a page rounds up to. */
   notes: number;
-  /** 0: it may bring a task at its last chance; else such wait for so long, one after another. 0 where absent. */
-  suspects_ms?: number;
+  /** Tasks at their last chance at most; others wait at the end of their line. */
+  suspects: number;
 }
 
 /** Units of one grant that were used a while after it. */
@@ -220,10 +220,10 @@ async function tryTurn(client: RedisClient, partition: number, settings: TurnSet
     partitionTick.queue(pipeline, { meta }, { holder, silence_ms, gap_ms, keep_ms, tray_keep_ms, recoveries_max, pressure });
   }
   if (request.claim !== null) {
-    const { call_no, budget, room, unpark, rooms, notes, suspects_ms = 0 } = request.claim;
+    const { call_no, budget, room, unpark, rooms, notes, suspects } = request.claim;
     const { recoveries_max, grace_ms } = settings;
     const limits = [unpark.length, ...unpark, rooms.length, ...rooms.flat()];
-    partitionClaim.queueBuffer(pipeline, { meta }, { holder, call_no, budget, room, recoveries_max, grace_ms, notes, suspects_ms, limits });
+    partitionClaim.queueBuffer(pipeline, { meta }, { holder, call_no, budget, room, recoveries_max, grace_ms, notes, suspects, limits });
   }
   if (request.grant === true)
     partitionGrant.queue(pipeline, { meta }, { lanes_max: LANES_MAX, tasks_max: GRANTS_MAX, ahead_us: GRANT_AHEAD_MS * 1_000 });

@@ -9956,15 +9956,15 @@ return { now_ms, more, slices }`,
 });
 
 /** Takes up to `budget` tasks that may run now and puts them in flight for `holder`. See lua/partition/claim.lua. */
-export const partitionClaim = script<{ meta: string }, { holder: string; call_no: number; budget: number; room: number; recoveries_max: number; grace_ms: number; notes: number; suspects_ms: number; now_ms?: number | '' | undefined; limits: readonly RestValue[] }, [number, number, number, string[], unknown[], number]>({
+export const partitionClaim = script<{ meta: string }, { holder: string; call_no: number; budget: number; room: number; recoveries_max: number; grace_ms: number; notes: number; suspects: number; now_ms?: number | '' | undefined; limits: readonly RestValue[] }, [number, number, number, string[], unknown[], number, number]>({
   name: 'partition/claim',
   keys: ["meta"],
-  args: [["holder","string"],["call_no","int"],["budget","int"],["room","int"],["recoveries_max","int"],["grace_ms","int"],["notes","int"],["suspects_ms","int"],["now_ms","now"]],
+  args: [["holder","string"],["call_no","int"],["budget","int"],["room","int"],["recoveries_max","int"],["grace_ms","int"],["notes","int"],["suspects","int"],["now_ms","now"]],
   rest: "limits",
   lua: `#!lua flags=allow-oom
 local meta = KEYS[1]
 local now_ms = tonumber(table.remove(ARGV)) or (function() local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000) end)()
-local suspects_ms = tonumber(table.remove(ARGV))
+local suspects = tonumber(table.remove(ARGV))
 local notes = tonumber(table.remove(ARGV))
 local grace_ms = tonumber(table.remove(ARGV))
 local recoveries_max = tonumber(table.remove(ARGV))
@@ -10427,6 +10427,16 @@ local function round_deals_write()
     end
   end
 end
+local SUSPECT_PAUSE_MS, SUSPECTS_MS_MAX = 100, 60000
+local suspect_ms = nil
+local function suspect_next(now, from, before)
+  suspect_ms = suspect_ms or tonumber(before or call('HGET', meta, 'suspect') or 0)
+  suspect_ms = math.max(from, math.min(suspect_ms, now + SUSPECTS_MS_MAX) + SUSPECT_PAUSE_MS)
+  return suspect_ms
+end
+local function suspect_write(now)
+  if suspect_ms and suspect_ms > now then call('HSET', meta, 'suspect', suspect_ms) end
+end
 local WINDOW, VISITS_MAX, PAGE_TASKS, EXPAND, GRANTED_MAX = 48, 96, 16, 250, 128
 local SPARE = 0.25
 local ALIVE_MS = 2000
@@ -10435,6 +10445,7 @@ local visits = 0
 local expanded = false
 local runs, active, starts, saved = {}, {}, {}, {}
 local left = budget
+local suspects_left, suspects_ms = suspects, 0
 local starved = {}
 local function pages_of(b, base, from, to)
   local fields = {}
@@ -10469,7 +10480,7 @@ local function replay()
   end
   return true
 end
-if replay() then return { now_ms, 1, 0, { '*' }, runs, 0 } end
+if replay() then return { now_ms, 1, 0, { '*' }, runs, 0, 0 } end
 local rooms = {}
 local rooms_at = unpark_all(limits, 1)
 for i = 1, tonumber(limits[rooms_at]) do rooms[limits[rooms_at + i * 2 - 1]] = tonumber(limits[rooms_at + i * 2]) end
@@ -10539,10 +10550,12 @@ local function expand(b, entry)
   if undealt then round_reached(b, next_from) end
   return next_from
 end
+local function is_suspect(entry) return entry.recoveries >= recoveries_max - 1 end
 local function take_granted(b, entry, flow, origin, member, until_ms)
   local first, limit = #starts, limit_read(entry.limit)
   entry.age_us = math.floor((limit.life_ms - (tonumber(until_ms) - now_ms)) * 1000)
   local started, from = take_range(b, entry, math.min(left, room_of(origin)), room_of(origin), flow)
+  if is_suspect(entry) then suspects_left = suspects_left - started end
   local at = entry.from
   for i = first + 1, #starts + 1 do
     local next_at = starts[i] and starts[i][2] or from
@@ -10566,8 +10579,6 @@ local function room_share(origin, peers)
   local room = room_of(origin)
   return math.max(1, math.min(room, math.max(SHARE_MIN, math.ceil(room / peers))))
 end
-local suspected = false
-local put_off_ms = now_ms
 local function visit_flow(cls, account, origin, chunk, peers)
   local flow = cls .. ':' .. account .. ':' .. origin
   local ring = ring_read(root .. 'f:' .. flow, WINDOW)
@@ -10577,25 +10588,22 @@ local function visit_flow(cls, account, origin, chunk, peers)
     if not text then break end
     visits = visits + 1
     local entry = entry_read(text)
-    local suspect = entry.recoveries >= recoveries_max - 1
-    if suspect and suspected then
-      ring_put(ring, text)
-      break
-    end
+    local suspect = is_suspect(entry)
     depth[cls] = depth[cls] - (entry.to - entry.from + 1)
     local b = batch_load(entry.core)
     local live = b and batch_live(b) and not round_entry_stale(b, entry)
-    if live and suspect and suspects_ms > 0 then
-      put_off_ms = put_off_ms + suspects_ms
-      entry.due_ms = put_off_ms
-      limited_enqueue(b, now_ms, put_off_ms, flow, entry)
+    if live and suspect and suspects_left <= 0 then
+      suspects_ms = suspect_next(now_ms, now_ms + SUSPECT_PAUSE_MS)
+      entry.due_ms = suspects_ms
+      limited_enqueue(b, now_ms, suspects_ms, flow, entry)
     elseif live then
-      suspected = suspect or suspected
       local left_from
       if origin == '*' then
         left_from = expand(b, entry)
       else
-        started, left_from = take_range(b, entry, chunk, suspect and 1 or room_share(origin, peers), flow)
+        local most = room_share(origin, peers)
+        started, left_from = take_range(b, entry, chunk, suspect and math.min(most, suspects_left) or most, flow)
+        if suspect then suspects_left = suspects_left - started end
         if left_from > entry.to then left_from = nil end
       end
       if left_from then
@@ -10699,6 +10707,7 @@ for _, b in ipairs(batches_loaded) do
   end
 end
 batch_save(now_ms)
+suspect_write(now_ms)
 if #runs > 0 then
   call('HSET', root .. 'claims', holder, string.format('%d ', call_no) .. table.concat(saved, ' '))
   if alone then call('HSET', meta, 'last', now_ms) end
@@ -10706,8 +10715,8 @@ if #runs > 0 then
     call('SPUBLISH', root .. 'bell', string.format('%d', now_ms + ALIVE_MS))
   end
 end
-return { now_ms, (left <= 0 or visits >= VISITS_MAX or expanded or #granted == 2 * GRANTED_MAX) and 1 or notes_ready, delays_first() or 0, parked, runs, outbox_write() }`,
-  map: [[1,"lua/partition/claim.lua",1],[2,"lua/partition/claim.lua",9],[3,"lua/partition/claim.lua",18],[4,"lua/partition/claim.lua",17],[5,"lua/partition/claim.lua",16],[6,"lua/partition/claim.lua",15],[7,"lua/partition/claim.lua",14],[8,"lua/partition/claim.lua",13],[9,"lua/partition/claim.lua",12],[10,"lua/partition/claim.lua",11],[11,"lua/partition/claim.lua",10],[12,"lua/partition/claim.lua",19],[13,"lua/lib/root.lua",2],[15,"lua/lib/root.lua",8],[16,"lua/lib/batch.lua",13],[17,"lua/lib/batch.lua",15],[38,"lua/lib/batch.lua",44],[39,"lua/lib/batch.lua",50],[40,"lua/lib/batch.lua",52],[41,"lua/lib/batch.lua",54],[42,"lua/lib/batch.lua",63],[54,"lua/lib/batch.lua",76],[55,"lua/lib/batch.lua",110],[58,"lua/lib/batch.lua",130],[66,"lua/lib/batch.lua",139],[85,"lua/lib/ring.lua",4],[86,"lua/lib/ring.lua",6],[94,"lua/lib/ring.lua",16],[100,"lua/lib/ring.lua",23],[101,"lua/lib/ring.lua",25],[102,"lua/lib/ring.lua",28],[109,"lua/lib/ring.lua",37],[113,"lua/lib/ring.lua",43],[121,"lua/lib/ring.lua",52],[127,"lua/lib/ready.lua",9],[128,"lua/lib/ready.lua",11],[129,"lua/lib/ready.lua",14],[143,"lua/lib/ready.lua",29],[148,"lua/lib/ready.lua",35],[160,"lua/lib/ready.lua",48],[163,"lua/lib/ready.lua",52],[169,"lua/lib/ready.lua",63],[172,"lua/lib/ready.lua",67],[179,"lua/lib/ready.lua",76],[180,"lua/lib/delayed.lua",4],[182,"lua/lib/delayed.lua",7],[183,"lua/lib/delayed.lua",9],[187,"lua/lib/delayed.lua",15],[190,"lua/lib/delayed.lua",19],[198,"lua/lib/delayed.lua",29],[205,"lua/lib/outbox.lua",15],[209,"lua/lib/outbox.lua",20],[210,"lua/lib/outbox.lua",22],[211,"lua/lib/outbox.lua",24],[212,"lua/lib/outbox.lua",27],[213,"lua/lib/outbox.lua",29],[217,"lua/lib/outbox.lua",35],[229,"lua/lib/outbox.lua",49],[233,"lua/lib/outbox.lua",54],[243,"lua/lib/outbox.lua",66],[247,"lua/lib/outbox.lua",72],[251,"lua/lib/outbox.lua",88],[280,"lua/lib/limited.lua",16],[281,"lua/lib/limited.lua",18],[288,"lua/lib/limited.lua",27],[292,"lua/lib/limited.lua",33],[303,"lua/lib/limited.lua",46],[307,"lua/lib/limited.lua",52],[315,"lua/lib/limited.lua",62],[320,"lua/lib/limited.lua",76],[324,"lua/lib/limited.lua",82],[336,"lua/lib/granted.lua",3],[337,"lua/lib/granted.lua",5],[341,"lua/lib/granted.lua",10],[342,"lua/lib/granted.lua",12],[346,"lua/lib/parked.lua",5],[348,"lua/lib/parked.lua",8],[354,"lua/lib/parked.lua",16],[366,"lua/lib/parked.lua",30],[379,"lua/lib/parked.lua",45],[387,"lua/lib/parked.lua",56],[406,"lua/lib/results.lua",3],[415,"lua/lib/results.lua",13],[416,"lua/lib/results.lua",28],[417,"lua/lib/round.lua",24],[418,"lua/lib/round.lua",27],[419,"lua/lib/round.lua",30],[437,"lua/lib/round.lua",50],[444,"lua/lib/round.lua",59],[448,"lua/lib/round.lua",65],[452,"lua/lib/round.lua",70],[467,"lua/partition/claim.lua",27],[468,"lua/partition/claim.lua",30],[469,"lua/partition/claim.lua",32],[470,"lua/partition/claim.lua",34],[475,"lua/partition/claim.lua",40],[476,"lua/partition/claim.lua",43],[483,"lua/partition/claim.lua",52],[489,"lua/partition/claim.lua",59],[493,"lua/partition/claim.lua",64],[509,"lua/partition/claim.lua",82],[510,"lua/partition/claim.lua",84],[514,"lua/partition/claim.lua",90],[527,"lua/partition/claim.lua",106],[532,"lua/partition/claim.lua",113],[535,"lua/partition/claim.lua",117],[553,"lua/partition/claim.lua",138],[579,"lua/partition/claim.lua",166],[602,"lua/partition/claim.lua",191],[606,"lua/partition/claim.lua",197],[608,"lua/partition/claim.lua",200],[647,"lua/partition/claim.lua",241],[663,"lua/partition/claim.lua",258],[677,"lua/partition/claim.lua",274],[678,"lua/partition/claim.lua",277],[681,"lua/partition/claim.lua",281],[701,"lua/partition/claim.lua",302],[716,"lua/partition/claim.lua",318],[721,"lua/partition/claim.lua",324],[723,"lua/partition/claim.lua",327],[741,"lua/partition/claim.lua",346],[742,"lua/partition/claim.lua",349]],
+return { now_ms, (left <= 0 or visits >= VISITS_MAX or expanded or #granted == 2 * GRANTED_MAX) and 1 or notes_ready, delays_first() or 0, parked, runs, outbox_write(), suspects_ms }`,
+  map: [[1,"lua/partition/claim.lua",1],[2,"lua/partition/claim.lua",9],[3,"lua/partition/claim.lua",18],[4,"lua/partition/claim.lua",17],[5,"lua/partition/claim.lua",16],[6,"lua/partition/claim.lua",15],[7,"lua/partition/claim.lua",14],[8,"lua/partition/claim.lua",13],[9,"lua/partition/claim.lua",12],[10,"lua/partition/claim.lua",11],[11,"lua/partition/claim.lua",10],[12,"lua/partition/claim.lua",19],[13,"lua/lib/root.lua",2],[15,"lua/lib/root.lua",8],[16,"lua/lib/batch.lua",13],[17,"lua/lib/batch.lua",15],[38,"lua/lib/batch.lua",44],[39,"lua/lib/batch.lua",50],[40,"lua/lib/batch.lua",52],[41,"lua/lib/batch.lua",54],[42,"lua/lib/batch.lua",63],[54,"lua/lib/batch.lua",76],[55,"lua/lib/batch.lua",110],[58,"lua/lib/batch.lua",130],[66,"lua/lib/batch.lua",139],[85,"lua/lib/ring.lua",4],[86,"lua/lib/ring.lua",6],[94,"lua/lib/ring.lua",16],[100,"lua/lib/ring.lua",23],[101,"lua/lib/ring.lua",25],[102,"lua/lib/ring.lua",28],[109,"lua/lib/ring.lua",37],[113,"lua/lib/ring.lua",43],[121,"lua/lib/ring.lua",52],[127,"lua/lib/ready.lua",9],[128,"lua/lib/ready.lua",11],[129,"lua/lib/ready.lua",14],[143,"lua/lib/ready.lua",29],[148,"lua/lib/ready.lua",35],[160,"lua/lib/ready.lua",48],[163,"lua/lib/ready.lua",52],[169,"lua/lib/ready.lua",63],[172,"lua/lib/ready.lua",67],[179,"lua/lib/ready.lua",76],[180,"lua/lib/delayed.lua",4],[182,"lua/lib/delayed.lua",7],[183,"lua/lib/delayed.lua",9],[187,"lua/lib/delayed.lua",15],[190,"lua/lib/delayed.lua",19],[198,"lua/lib/delayed.lua",29],[205,"lua/lib/outbox.lua",15],[209,"lua/lib/outbox.lua",20],[210,"lua/lib/outbox.lua",22],[211,"lua/lib/outbox.lua",24],[212,"lua/lib/outbox.lua",27],[213,"lua/lib/outbox.lua",29],[217,"lua/lib/outbox.lua",35],[229,"lua/lib/outbox.lua",49],[233,"lua/lib/outbox.lua",54],[243,"lua/lib/outbox.lua",66],[247,"lua/lib/outbox.lua",72],[251,"lua/lib/outbox.lua",88],[280,"lua/lib/limited.lua",16],[281,"lua/lib/limited.lua",18],[288,"lua/lib/limited.lua",27],[292,"lua/lib/limited.lua",33],[303,"lua/lib/limited.lua",46],[307,"lua/lib/limited.lua",52],[315,"lua/lib/limited.lua",62],[320,"lua/lib/limited.lua",76],[324,"lua/lib/limited.lua",82],[336,"lua/lib/granted.lua",3],[337,"lua/lib/granted.lua",5],[341,"lua/lib/granted.lua",10],[342,"lua/lib/granted.lua",12],[346,"lua/lib/parked.lua",5],[348,"lua/lib/parked.lua",8],[354,"lua/lib/parked.lua",16],[366,"lua/lib/parked.lua",30],[379,"lua/lib/parked.lua",45],[387,"lua/lib/parked.lua",56],[406,"lua/lib/results.lua",3],[415,"lua/lib/results.lua",13],[416,"lua/lib/results.lua",28],[417,"lua/lib/round.lua",24],[418,"lua/lib/round.lua",27],[419,"lua/lib/round.lua",30],[437,"lua/lib/round.lua",50],[444,"lua/lib/round.lua",59],[448,"lua/lib/round.lua",65],[452,"lua/lib/round.lua",70],[467,"lua/lib/suspect.lua",4],[469,"lua/lib/suspect.lua",8],[474,"lua/lib/suspect.lua",14],[477,"lua/partition/claim.lua",28],[478,"lua/partition/claim.lua",31],[479,"lua/partition/claim.lua",33],[480,"lua/partition/claim.lua",35],[485,"lua/partition/claim.lua",41],[486,"lua/partition/claim.lua",43],[487,"lua/partition/claim.lua",46],[494,"lua/partition/claim.lua",55],[500,"lua/partition/claim.lua",62],[504,"lua/partition/claim.lua",67],[520,"lua/partition/claim.lua",85],[521,"lua/partition/claim.lua",87],[525,"lua/partition/claim.lua",93],[538,"lua/partition/claim.lua",109],[543,"lua/partition/claim.lua",116],[546,"lua/partition/claim.lua",120],[564,"lua/partition/claim.lua",141],[590,"lua/partition/claim.lua",168],[591,"lua/partition/claim.lua",171],[615,"lua/partition/claim.lua",197],[619,"lua/partition/claim.lua",202],[655,"lua/partition/claim.lua",240],[671,"lua/partition/claim.lua",257],[685,"lua/partition/claim.lua",273],[686,"lua/partition/claim.lua",276],[689,"lua/partition/claim.lua",280],[709,"lua/partition/claim.lua",301],[724,"lua/partition/claim.lua",317],[729,"lua/partition/claim.lua",323],[731,"lua/partition/claim.lua",326],[750,"lua/partition/claim.lua",346],[751,"lua/partition/claim.lua",349]],
 });
 
 /** Lets tasks start that wait for rate limiters, as many as those allow now, and fails those that have waited too long. See lua/partition/grant.lua. */
@@ -13166,9 +13175,18 @@ end
 local function notify_write()
   if notify then notify.write() end
 end
+local SUSPECT_PAUSE_MS, SUSPECTS_MS_MAX = 100, 60000
+local suspect_ms = nil
+local function suspect_next(now, from, before)
+  suspect_ms = suspect_ms or tonumber(before or call('HGET', meta, 'suspect') or 0)
+  suspect_ms = math.max(from, math.min(suspect_ms, now + SUSPECTS_MS_MAX) + SUSPECT_PAUSE_MS)
+  return suspect_ms
+end
+local function suspect_write(now)
+  if suspect_ms and suspect_ms > now then call('HSET', meta, 'suspect', suspect_ms) end
+end
 local DUE_MAX, BATCHES_MAX, REAP_MAX, SEGMENTS_MAX, AWAY_MS, ALIVE_MS, QUIET = 200, 50, 200, 500, 30000, 2000, 0.3
 local EARLY_LOOK, EARLY_MAX, EARLY_SEGMENTS, EARLY_PAUSE_MS = 100, 20, 20, 250
-local SUSPECT_PAUSE_MS, SUSPECTS_MS_MAX = 100, 60000
 local more = 0
 local holders, claims, delayed, deadlines = root .. 'holders', root .. 'claims', root .. 'delayed', root .. 'deadlines'
 if pressure == 0 and call('EXISTS', root .. 'holders', root .. 'active:' .. holder, root .. 'ready:f', root .. 'ready:r', root .. 'ready:n',
@@ -13224,17 +13242,13 @@ local function lost_json(ref, recoveries)
   return string.format('[%.0f,%.0f,%.0f,null,null,"worker_lost","The process that ran this task was lost %.0f times."]',
     now_ms, ref.attempt % ROUND_ATTEMPTS, recoveries, recoveries)
 end
-local suspect_ms = tonumber(before[3] or 0)
 local function again(b, ref, from, to, recoveries, waiting)
   local function put(first, last, due_ms)
     limited_enqueue(b, now_ms, due_ms, flow_as('r', ref.flow), { core = ref.core, from = first, to = last, attempts = ref.attempt,
       recoveries = recoveries, timeout_s = ref.timeout_s, due_ms = due_ms, limit = waiting })
   end
   if recoveries < recoveries_max - 1 then return put(from, to, now_ms) end
-  for i = from, to do
-    suspect_ms = math.max(now_ms, math.min(suspect_ms, now_ms + SUSPECTS_MS_MAX) + SUSPECT_PAUSE_MS)
-    put(i, i, suspect_ms)
-  end
+  for i = from, to do put(i, i, suspect_next(now_ms, now_ms, before[3])) end
 end
 local function recover(name, member)
   local ref = member_read(member)
@@ -13418,7 +13432,7 @@ local ready = (#plans_made > 0 or call('EXISTS', root .. 'ready:f', root .. 'rea
 local parked = call('SCARD', root .. 'parked')
 local waiting = call('EXISTS', root .. 'outbox')
 call('HSET', meta, 'last', now_ms, 'thaw', thaw_ms)
-if suspect_ms > now_ms then call('HSET', meta, 'suspect', suspect_ms) end
+suspect_write(now_ms)
 if mine > 0 then
   call('HSET', holders, holder, now_ms)
 else
@@ -13454,7 +13468,7 @@ notify_write()
 queue_write()
 if outbox_write() == 1 or waiting == 1 then flags = flags + 1 end
 return { now_ms, next_ms, more, #due, expired, recovered, #purged, ready, early, parked, flags }`,
-  map: [[1,"lua/partition/tick.lua",1],[2,"lua/partition/tick.lua",10],[11,"lua/lib/root.lua",2],[13,"lua/lib/root.lua",8],[14,"lua/lib/batch.lua",13],[15,"lua/lib/batch.lua",15],[36,"lua/lib/batch.lua",44],[37,"lua/lib/batch.lua",46],[38,"lua/lib/batch.lua",50],[39,"lua/lib/batch.lua",54],[40,"lua/lib/batch.lua",63],[52,"lua/lib/batch.lua",76],[53,"lua/lib/batch.lua",84],[69,"lua/lib/batch.lua",102],[76,"lua/lib/batch.lua",110],[79,"lua/lib/batch.lua",115],[84,"lua/lib/batch.lua",122],[89,"lua/lib/batch.lua",130],[97,"lua/lib/batch.lua",139],[116,"lua/lib/ring.lua",4],[117,"lua/lib/ring.lua",28],[124,"lua/lib/ring.lua",37],[128,"lua/lib/ready.lua",9],[129,"lua/lib/ready.lua",11],[130,"lua/lib/ready.lua",14],[144,"lua/lib/ready.lua",29],[149,"lua/lib/ready.lua",35],[161,"lua/lib/ready.lua",48],[164,"lua/lib/ready.lua",52],[170,"lua/lib/ready.lua",67],[177,"lua/lib/ready.lua",76],[178,"lua/lib/ready.lua",79],[179,"lua/lib/delayed.lua",4],[181,"lua/lib/delayed.lua",7],[182,"lua/lib/delayed.lua",9],[186,"lua/lib/delayed.lua",15],[189,"lua/lib/delayed.lua",19],[197,"lua/lib/delayed.lua",29],[204,"lua/lib/outbox.lua",15],[208,"lua/lib/outbox.lua",20],[209,"lua/lib/outbox.lua",22],[210,"lua/lib/outbox.lua",24],[211,"lua/lib/outbox.lua",27],[212,"lua/lib/outbox.lua",29],[216,"lua/lib/outbox.lua",35],[228,"lua/lib/outbox.lua",49],[232,"lua/lib/outbox.lua",54],[242,"lua/lib/outbox.lua",66],[246,"lua/lib/outbox.lua",72],[250,"lua/lib/outbox.lua",88],[279,"lua/lib/limited.lua",12],[280,"lua/lib/limited.lua",18],[287,"lua/lib/limited.lua",27],[291,"lua/lib/limited.lua",33],[302,"lua/lib/limited.lua",46],[306,"lua/lib/limited.lua",62],[311,"lua/lib/limited.lua",69],[316,"lua/lib/limited.lua",76],[320,"lua/lib/limited.lua",82],[332,"lua/lib/limited.lua",96],[344,"lua/lib/granted.lua",3],[345,"lua/lib/granted.lua",10],[346,"lua/lib/granted.lua",12],[350,"lua/lib/results.lua",3],[359,"lua/lib/results.lua",13],[360,"lua/lib/results.lua",26],[361,"lua/lib/results.lua",28],[362,"lua/lib/lost.lua",4],[363,"lua/lib/lost.lua",7],[374,"lua/lib/lost.lua",19],[379,"lua/lib/notify.lua",19],[380,"lua/lib/notify.lua",22],[389,"lua/lib/notify.lua",34],[390,"lua/lib/notify.lua",36],[395,"lua/lib/notify.lua",43],[411,"lua/lib/notify.lua",60],[423,"lua/lib/notify.lua",74],[433,"lua/lib/notify.lua",85],[451,"lua/lib/notify.lua",105],[458,"lua/lib/notify.lua",115],[470,"lua/lib/notify.lua",130],[486,"lua/lib/notify.lua",148],[498,"lua/lib/notify.lua",161],[501,"lua/lib/notify.lua",166],[512,"lua/lib/notify.lua",179],[525,"lua/lib/notify.lua",193],[530,"lua/lib/notify.lua",199],[533,"lua/lib/notify.lua",204],[538,"lua/lib/notify.lua",211],[568,"lua/lib/notify.lua",243],[590,"lua/lib/notify.lua",267],[591,"lua/lib/notify.lua",269],[597,"lua/lib/notify.lua",276],[612,"lua/lib/notify.lua",292],[614,"lua/lib/notify.lua",296],[620,"lua/lib/notify.lua",303],[623,"lua/partition/tick.lua",26],[624,"lua/partition/tick.lua",28],[625,"lua/partition/tick.lua",30],[628,"lua/partition/tick.lua",35],[644,"lua/partition/tick.lua",53],[649,"lua/partition/tick.lua",59],[653,"lua/partition/tick.lua",64],[675,"lua/partition/tick.lua",88],[677,"lua/partition/tick.lua",91],[681,"lua/partition/tick.lua",98],[693,"lua/partition/tick.lua",112],[705,"lua/partition/tick.lua",125],[721,"lua/partition/tick.lua",142],[739,"lua/partition/tick.lua",163],[743,"lua/partition/tick.lua",168],[781,"lua/partition/tick.lua",208],[788,"lua/partition/tick.lua",217],[789,"lua/partition/tick.lua",219],[813,"lua/partition/tick.lua",244],[833,"lua/partition/tick.lua",267],[855,"lua/partition/tick.lua",290],[856,"lua/partition/tick.lua",293],[859,"lua/partition/tick.lua",297],[870,"lua/partition/tick.lua",309],[872,"lua/partition/tick.lua",312],[873,"lua/partition/tick.lua",314],[874,"lua/partition/tick.lua",316]],
+  map: [[1,"lua/partition/tick.lua",1],[2,"lua/partition/tick.lua",10],[11,"lua/lib/root.lua",2],[13,"lua/lib/root.lua",8],[14,"lua/lib/batch.lua",13],[15,"lua/lib/batch.lua",15],[36,"lua/lib/batch.lua",44],[37,"lua/lib/batch.lua",46],[38,"lua/lib/batch.lua",50],[39,"lua/lib/batch.lua",54],[40,"lua/lib/batch.lua",63],[52,"lua/lib/batch.lua",76],[53,"lua/lib/batch.lua",84],[69,"lua/lib/batch.lua",102],[76,"lua/lib/batch.lua",110],[79,"lua/lib/batch.lua",115],[84,"lua/lib/batch.lua",122],[89,"lua/lib/batch.lua",130],[97,"lua/lib/batch.lua",139],[116,"lua/lib/ring.lua",4],[117,"lua/lib/ring.lua",28],[124,"lua/lib/ring.lua",37],[128,"lua/lib/ready.lua",9],[129,"lua/lib/ready.lua",11],[130,"lua/lib/ready.lua",14],[144,"lua/lib/ready.lua",29],[149,"lua/lib/ready.lua",35],[161,"lua/lib/ready.lua",48],[164,"lua/lib/ready.lua",52],[170,"lua/lib/ready.lua",67],[177,"lua/lib/ready.lua",76],[178,"lua/lib/ready.lua",79],[179,"lua/lib/delayed.lua",4],[181,"lua/lib/delayed.lua",7],[182,"lua/lib/delayed.lua",9],[186,"lua/lib/delayed.lua",15],[189,"lua/lib/delayed.lua",19],[197,"lua/lib/delayed.lua",29],[204,"lua/lib/outbox.lua",15],[208,"lua/lib/outbox.lua",20],[209,"lua/lib/outbox.lua",22],[210,"lua/lib/outbox.lua",24],[211,"lua/lib/outbox.lua",27],[212,"lua/lib/outbox.lua",29],[216,"lua/lib/outbox.lua",35],[228,"lua/lib/outbox.lua",49],[232,"lua/lib/outbox.lua",54],[242,"lua/lib/outbox.lua",66],[246,"lua/lib/outbox.lua",72],[250,"lua/lib/outbox.lua",88],[279,"lua/lib/limited.lua",12],[280,"lua/lib/limited.lua",18],[287,"lua/lib/limited.lua",27],[291,"lua/lib/limited.lua",33],[302,"lua/lib/limited.lua",46],[306,"lua/lib/limited.lua",62],[311,"lua/lib/limited.lua",69],[316,"lua/lib/limited.lua",76],[320,"lua/lib/limited.lua",82],[332,"lua/lib/limited.lua",96],[344,"lua/lib/granted.lua",3],[345,"lua/lib/granted.lua",10],[346,"lua/lib/granted.lua",12],[350,"lua/lib/results.lua",3],[359,"lua/lib/results.lua",13],[360,"lua/lib/results.lua",26],[361,"lua/lib/results.lua",28],[362,"lua/lib/lost.lua",4],[363,"lua/lib/lost.lua",7],[374,"lua/lib/lost.lua",19],[379,"lua/lib/notify.lua",19],[380,"lua/lib/notify.lua",22],[389,"lua/lib/notify.lua",34],[390,"lua/lib/notify.lua",36],[395,"lua/lib/notify.lua",43],[411,"lua/lib/notify.lua",60],[423,"lua/lib/notify.lua",74],[433,"lua/lib/notify.lua",85],[451,"lua/lib/notify.lua",105],[458,"lua/lib/notify.lua",115],[470,"lua/lib/notify.lua",130],[486,"lua/lib/notify.lua",148],[498,"lua/lib/notify.lua",161],[501,"lua/lib/notify.lua",166],[512,"lua/lib/notify.lua",179],[525,"lua/lib/notify.lua",193],[530,"lua/lib/notify.lua",199],[533,"lua/lib/notify.lua",204],[538,"lua/lib/notify.lua",211],[568,"lua/lib/notify.lua",243],[590,"lua/lib/notify.lua",267],[591,"lua/lib/notify.lua",269],[597,"lua/lib/notify.lua",276],[612,"lua/lib/notify.lua",292],[614,"lua/lib/notify.lua",296],[620,"lua/lib/notify.lua",303],[623,"lua/lib/suspect.lua",4],[625,"lua/lib/suspect.lua",8],[630,"lua/lib/suspect.lua",14],[633,"lua/partition/tick.lua",27],[634,"lua/partition/tick.lua",29],[637,"lua/partition/tick.lua",34],[653,"lua/partition/tick.lua",52],[658,"lua/partition/tick.lua",58],[662,"lua/partition/tick.lua",63],[684,"lua/partition/tick.lua",87],[686,"lua/partition/tick.lua",90],[690,"lua/partition/tick.lua",97],[698,"lua/partition/tick.lua",107],[710,"lua/partition/tick.lua",120],[726,"lua/partition/tick.lua",137],[744,"lua/partition/tick.lua",158],[748,"lua/partition/tick.lua",163],[786,"lua/partition/tick.lua",203],[793,"lua/partition/tick.lua",212],[794,"lua/partition/tick.lua",214],[818,"lua/partition/tick.lua",239],[838,"lua/partition/tick.lua",262],[860,"lua/partition/tick.lua",285],[861,"lua/partition/tick.lua",288],[864,"lua/partition/tick.lua",292],[875,"lua/partition/tick.lua",304],[877,"lua/partition/tick.lua",307],[878,"lua/partition/tick.lua",309],[879,"lua/partition/tick.lua",311]],
 });
 
 /** Takes one request from an API limit: an exact sliding minute, shared by all processes. See lua/quota/take.lua. */

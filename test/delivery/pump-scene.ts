@@ -65,8 +65,8 @@ export class Host implements PumpHost {
     return wanted;
   }
   releaseNotes(): void {}
-  suspectsWait(): number {
-    return 0;
+  mayBringSuspect(): boolean {
+    return true;
   }
   claimEnded(): void {}
   has_places = true;

@@ -24,7 +24,7 @@ test('work that somebody else parked after the owner had let go of everything is
 
   host.places = 0;
   await create(3);
-  const claim = { call_no: 1, budget: 10, room: 10, notes: 10, unpark: [], rooms: [[ORIGIN, 0]] as const };
+  const claim = { call_no: 1, budget: 10, room: 10, notes: 10, suspects: 10, unpark: [], rooms: [[ORIGIN, 0]] as const };
   const left = await turn(redis, 0, { ...SETTINGS, holder: 'another' }, { settlements: [], tick: false, claim });
   assert.ok(left.claimed !== null && !(left.claimed instanceof Error));
   assert.deepEqual([left.claimed.parked, left.claimed.tasks], [[ORIGIN], []]);
@@ -46,7 +46,7 @@ test('work that somebody left in a partition that was not his is found after the
   await until(() => host.ticks > 0, 5_000, 'the first look');
   host.places = 0;
   await create(2);
-  const claim = { call_no: 1, budget: 10, room: 10, notes: 10, unpark: [], rooms: [] };
+  const claim = { call_no: 1, budget: 10, room: 10, notes: 10, suspects: 10, unpark: [], rooms: [] };
   const taken = await turn(redis, 0, { ...settings, holder: 'leaves' }, { settlements: [], tick: false, claim });
   assert.ok(taken.claimed !== null && !(taken.claimed instanceof Error));
   assert.equal(taken.claimed.tasks.length, 2);
@@ -98,7 +98,7 @@ test('what a helper leaves parked is let go of by the owner', async (t) => {
   t.after(() => pump.close());
   pump.own();
   await until(() => host.ticks > 0 && pump.empty, 5_000, 'the first look');
-  const claim = { call_no: 1, budget: 10, room: 10, notes: 10, unpark: [], rooms: [[ORIGIN, 0]] as const };
+  const claim = { call_no: 1, budget: 10, room: 10, notes: 10, suspects: 10, unpark: [], rooms: [[ORIGIN, 0]] as const };
   await create(3);
   const left = await turn(redis, 0, { ...SETTINGS, holder: 'helper' }, { settlements: [], tick: false, claim });
   assert.ok(left.claimed !== null && !(left.claimed instanceof Error));

@@ -98,7 +98,7 @@ async function ownClaim(rig: Rig, core: string, budget: number): Promise<Claimed
 }
 
 const KEEP = { keep_ms: SETTINGS.keep_ms, tray_keep_ms: SETTINGS.tray_keep_ms };
-const CLAIM = { holder: 'h2', budget: 500, notes: 10, suspects_ms: 0, recoveries_max: 3, grace_ms: 5000, limits: [0, 0] };
+const CLAIM = { holder: 'h2', budget: 500, notes: 10, suspects: 1, recoveries_max: 3, grace_ms: 5000, limits: [0, 0] };
 
 /** As a run says it, and as the request names it. */
 function runOf({ lane, kind, cost }: TaskLimit): string {

@@ -268,7 +268,7 @@ export class Rig {
       this.redis,
       partition,
       { ...SETTINGS, holder },
-      { settlements: [], tick: false, claim: { call_no, budget, room, unpark, rooms, notes, suspects_ms: options.suspects_ms ?? 0 } },
+      { settlements: [], tick: false, claim: { call_no, budget, room, unpark, rooms, notes, suspects: options.suspects ?? budget } },
     );
     if (reply.claimed === null || reply.claimed instanceof Error) throw reply.claimed ?? new Error('no answer');
     await this.check(partition);

@@ -52,7 +52,7 @@ const NEW = {
 };
 const ADD = { account: ACCOUNT, expires_from_ms: 0, expiration_ms: DAY_MS, ...IDEM };
 const KEEP = { keep_ms: SETTINGS.keep_ms, tray_keep_ms: SETTINGS.tray_keep_ms };
-const CLAIM = { suspects_ms: 0, recoveries_max: 3, grace_ms: 5000, room: 1000, notes: 100, limits: [0, 0] };
+const CLAIM = { suspects: 1, recoveries_max: 3, grace_ms: 5000, room: 1000, notes: 100, limits: [0, 0] };
 const NO_LIMIT = { limiter: '', cost: 0, valid_ms: 0 };
 const TICK = { ...KEEP, silence_ms: SETTINGS.silence_ms, gap_ms: SETTINGS.gap_ms, recoveries_max: 3, pressure: 0 };
 

@@ -249,7 +249,7 @@ export class Run {
 
   async #claim({ partition: p, room }: Of<'claim'>): Promise<void> {
     this.#call_no += 1;
-    const claim = { call_no: this.#call_no, budget: 100, room, unpark: ['*'], rooms: [], notes: 10 };
+    const claim = { call_no: this.#call_no, budget: 100, room, unpark: ['*'], rooms: [], notes: 10, suspects: 100 };
     const { claimed } = await turn(this.#rig.redis, p, { ...SETTINGS, holder: HOLDER }, { settlements: [], tick: false, claim });
     assert.ok(claimed !== null && !(claimed instanceof Error), String(claimed));
     this.#held[p]?.push(...claimed.tasks);

@@ -29,7 +29,7 @@ after(() => {
 async function claimAll(holder: string, client: Redis, call_no: { next: number }): Promise<Claimed[]> {
   const tasks: Claimed[] = [];
   for (let more = true; more; ) {
-    const claim = { call_no: call_no.next++, budget: 128, room: TASKS, unpark: [], rooms: [], notes: 0 };
+    const claim = { call_no: call_no.next++, budget: 128, room: TASKS, unpark: [], rooms: [], notes: 0, suspects: 10 };
     const { claimed } = await turn(client, 0, { ...SETTINGS, ...KEEP, holder }, { settlements: [], tick: false, claim });
     assert.ok(claimed !== null && !(claimed instanceof Error));
     tasks.push(...claimed.tasks);

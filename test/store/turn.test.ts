@@ -23,7 +23,7 @@ test('what cannot even be sent is an error of every part, so that nothing the ca
   const { redis } = await startRedis();
   const flight = { name: 'core,0,0,1,0,30,f:acme:o1', core: 'core', origin: 'o1', base: 0, limit: null };
   const settlement: Settlement = { flight, index: 0, verdict: 'r', delay_ms: 0, result: '' };
-  const claim = { call_no: Number.NaN, budget: 1, room: 1, unpark: [], rooms: [], notes: 0 };
+  const claim = { call_no: Number.NaN, budget: 1, room: 1, unpark: [], rooms: [], notes: 0, suspects: 10 };
   const reply = await turn(redis, 0, SETTINGS, { settlements: [settlement], tick: true, claim });
   assert.ok(reply.settled instanceof Error && reply.tick instanceof Error && reply.claimed instanceof Error);
 });
@@ -34,7 +34,7 @@ test('a claim whose server had lost the other two scripts says that there may be
   const [first] = await rig.claim('h1', 10);
   assert.ok(first !== undefined);
   const settlement: Settlement = { flight: first.flight, index: first.index, verdict: 'r', delay_ms: 0, result: '' };
-  const claim = (call_no: number) => ({ call_no, budget: 10, room: 10, unpark: [], rooms: [], notes: 0 });
+  const claim = (call_no: number) => ({ call_no, budget: 10, room: 10, unpark: [], rooms: [], notes: 0, suspects: 10 });
 
   for (const { request, call_no, found } of [
     { request: { settlements: [settlement], tick: false }, call_no: 101, found: 0 },
