@@ -20,6 +20,9 @@ local function ring_take(ring)
   return item
 end
 
+-- What was taken last is the first one again.
+local function ring_untake(ring) ring.head = ring.head - 1 end
+
 local function ring_put(ring, item) ring.items[#ring.items + 1] = item end
 
 local function ring_left(ring) return #ring.items - ring.head + 1 end

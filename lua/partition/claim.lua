@@ -14,10 +14,10 @@
 -- @arg   recoveries_max int a task whose holders died this often fails
 -- @arg   grace_ms  int     lease beyond a task's own total deadline
 -- @arg   notes     int     notifications at most, a page rounds up too
--- @arg   suspects  int     those at their last chance at most; others wait at the end of their line
+-- @arg   suspects  int     those at their last chance at most; others wait at the end of their line; -1: the call ends where it meets one
 -- @arg   now_ms    now     this shard's clock
 -- @rest  limits            origins that have room again ('*' all): count, then each; origins with little room: count, then (origin, tasks) of each
--- @reply [number, number, number, string[], unknown[], number, number]   this shard's time; 1 where more may be ready, 2 where notifications are beyond `notes`; first due ms among what was delayed, 0 where none; origins parked, or left with what was granted to them, for want of room; of each run: name in active, core, account, from, to, attempt, recoveries, due_ms, segment base, first page, 1 of a tray and 2 of notifications, pages, us since a limiter granted it, less than 0 where its time has not come; of the first run of notifications of a batch also its document and when it was created; 1 where messages were written; when the last of those at their last chance comes, where some were put off, 0 where none
+-- @reply [number, number, number, string[], unknown[], number, number]   this shard's time; 1 where more may be ready, 2 where notifications are beyond `notes`; first due ms among what was delayed, 0 where none; origins parked, or left with what was granted to them, for want of room; of each run: name in active, core, account, from, to, attempt, recoveries, due_ms, segment base, first page, 1 of a tray and 2 of notifications, pages, us since a limiter granted it, less than 0 where its time has not come; of the first run of notifications of a batch also its document and when it was created; 1 where messages were written; 1 where it ended at one that is at its last chance
 -- @cost  O(budget + visits), visits at most 96
 -- @include lib/limited
 -- @include lib/granted
@@ -38,7 +38,7 @@ local expanded = false
 local runs, active, starts, saved = {}, {}, {}, {}
 local left = budget
 -- At the next death those count that were claimed, whether they ran or not.
-local suspects_left, suspects_ms = suspects, 0
+local suspects_left, suspects_met = suspects, 0
 -- Origins without room for all that was granted to them.
 local starved = {}
 
@@ -209,13 +209,17 @@ local function visit_flow(cls, account, origin, chunk, peers)
     visits = visits + 1
     local entry = entry_read(text)
     local suspect = is_suspect(entry)
-    depth[cls] = depth[cls] - (entry.to - entry.from + 1)
     local b = batch_load(entry.core)
     local live = b and batch_live(b) and not round_entry_stale(b, entry)
+    if live and suspect and suspects < 0 then
+      ring_untake(ring)
+      suspects_met, visits = 1, VISITS_MAX
+      break
+    end
+    depth[cls] = depth[cls] - (entry.to - entry.from + 1)
     if live and suspect and suspects_left <= 0 then
-      suspects_ms = suspect_next(now_ms, now_ms + SUSPECT_PAUSE_MS)
-      entry.due_ms = suspects_ms
-      limited_enqueue(b, now_ms, suspects_ms, flow, entry)
+      entry.due_ms = suspect_next(now_ms, now_ms + SUSPECT_PAUSE_MS)
+      limited_enqueue(b, now_ms, entry.due_ms, flow, entry)
     elseif live then
       local left_from
       if origin == '*' then
@@ -350,4 +354,4 @@ if #runs > 0 then
     call('SPUBLISH', root .. 'bell', string.format('%d', now_ms + ALIVE_MS))
   end
 end
-return { now_ms, (left <= 0 or visits >= VISITS_MAX or expanded or #granted == 2 * GRANTED_MAX) and 1 or notes_ready, delays_first() or 0, parked, runs, outbox_write(), suspects_ms }
+return { now_ms, (left <= 0 or visits >= VISITS_MAX or expanded or #granted == 2 * GRANTED_MAX) and 1 or notes_ready, delays_first() or 0, parked, runs, outbox_write(), suspects_met }

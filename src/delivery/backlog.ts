@@ -3,9 +3,6 @@ import type { ClaimReply, ClaimRequest } from '../store/partition.ts';
 import type { Origins } from './origins.ts';
 import { Unparking } from './unparking.ts';
 
-/** So late they come up at most where there is no trouble; what comes later is put off once more. */
-const SUSPECTS_LATE_MS = 1_000;
-
 export class Backlog {
   readonly unparking = new Unparking();
   #ready = true;
@@ -13,8 +10,8 @@ export class Backlog {
   #rung = false;
   /** Notifications wait for a place of theirs. */
   #notes_ready = false;
-  /** When the last of the tasks at their last chance comes, by the partition's clock, as far as is known. */
-  #suspects_ms = 0;
+  /** The last claim ended where it met a task at its last chance. */
+  suspects = false;
 
   /** Nothing is known of it, nor of what others parked. */
   everything(): void {
@@ -45,12 +42,7 @@ export class Backlog {
     this.unparking.answered(origins, partition, reply.parked);
     this.#ready = reply.more || reply.tasks.length >= places || this.unparking.all || this.#rung;
     this.#notes_ready = reply.more_notes;
-    if (reply.suspects_ms > 0) this.#suspects_ms = reply.suspects_ms;
-  }
-
-  /** Whether a claim would perhaps bring a task at its last chance, if it may. */
-  hasSuspects(now_ms: number): boolean {
-    return now_ms <= this.#suspects_ms + SUSPECTS_LATE_MS;
+    this.suspects = reply.suspects;
   }
 
   /** Whether there is any; `notes`: notifications would find a place. */

@@ -274,7 +274,7 @@ export class Pump {
             budget: places,
             notes,
             ...this.#backlog.ask(this.#host.origins, this.partition, places),
-            suspects: places > 0 && this.#backlog.hasSuspects(this.clock.now_ms()) && this.#host.mayBringSuspect(this) ? 1 : 0,
+            suspects: this.#backlog.suspects ? Number(this.#host.mayBringSuspect(this)) : -1,
           }
         : null,
       grant,

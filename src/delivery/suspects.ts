@@ -24,8 +24,9 @@ export class Suspects {
   mayAsk(flying: InFlight): boolean {
     const now_ms = monotonicMs();
     if (this.#holds || (this.#asks !== null && this.#asks !== flying && now_ms - this.#asked_ms < ALONE_MS)) return false;
+    // One that fails again and again keeps no more than its second.
+    if (this.#asks !== flying) this.#asked_ms = now_ms;
     this.#asks = flying;
-    this.#asked_ms = now_ms;
     return true;
   }
 

@@ -83,8 +83,8 @@ export interface ClaimReply {
   parked: string[];
   tasks: Claimed[];
   messages: boolean;
-  /** When the last of the tasks at their last chance comes, where some were put off; 0 = none was. */
-  suspects_ms: number;
+  /** It ended where it met a task at its last chance: whether one may be brought was not asked. */
+  suspects: boolean;
 }
 
 type RunReply = [
@@ -111,7 +111,7 @@ type ClaimedReply = [
   parked: Buffer[],
   runs: RunReply[],
   messages: number,
-  suspects_ms: number,
+  suspects: number,
 ];
 
 /** Kinds of what a run belongs to; as lua/partition/claim.lua has them. */
@@ -119,12 +119,21 @@ const TRAY = 1;
 const NOTES = 2;
 
 export function readClaimed(reply: unknown): ClaimReply {
-  const [now_ms, more, first_due_ms, parked, runs, messages, suspects_ms] = reply as ClaimedReply;
+  const [now_ms, more, first_due_ms, parked, runs, messages, suspects] = reply as ClaimedReply;
   const tasks: Claimed[] = [];
   const parents = new Map<string, NotesParent>();
   for (const run of runs) readRun(run, tasks, parents);
   const names = parked.map((origin) => origin.toString('latin1'));
-  return { now_ms, more: more === 1, more_notes: more === 2, first_due_ms, parked: names, tasks, messages: messages === 1, suspects_ms };
+  return {
+    now_ms,
+    more: more === 1,
+    more_notes: more === 2,
+    first_due_ms,
+    parked: names,
+    tasks,
+    messages: messages === 1,
+    suspects: suspects === 1,
+  };
 }
 
 /** A task that was handed over: the answer to a claim that was not sent. */

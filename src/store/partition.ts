@@ -63,7 +63,7 @@ export interface ClaimRequest {
   rooms: readonly (readonly [origin: string, tasks: number])[];
   /** Notifications at most, but for what a page rounds up to. */
   notes: number;
-  /** Tasks at their last chance at most; others wait at the end of their line. */
+  /** Tasks at their last chance at most; others wait at the end of their line. -1: the claim ends where it meets one. */
   suspects: number;
 }
 

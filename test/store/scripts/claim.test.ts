@@ -22,6 +22,7 @@ describe('partition/claim', () => {
       parked: [],
       tasks: [],
       messages: false,
+      suspects: false,
     });
     assert.equal(await rig.redis.exists(keys.active(0, 'h1')), 0);
   });
