@@ -17,7 +17,7 @@
 -- @arg   suspects  int     those at their last chance at most; others wait at the end of their line; -1: the call ends where it meets one
 -- @arg   now_ms    now     this shard's clock
 -- @rest  limits            origins that have room again ('*' all): count, then each; origins with little room: count, then (origin, tasks) of each
--- @reply [number, number, number, string[], unknown[], number, number]   this shard's time; 1 where more may be ready, 2 where notifications are beyond `notes`; first due ms among what was delayed, 0 where none; origins parked, or left with what was granted to them, for want of room; of each run: name in active, core, account, from, to, attempt, recoveries, due_ms, segment base, first page, 1 of a tray and 2 of notifications, pages, us since a limiter granted it, less than 0 where its time has not come; of the first run of notifications of a batch also its document and when it was created; 1 where messages were written; 1 where it ended at one that is at its last chance
+-- @reply [number, number, number, string[], unknown[], number, number]   this shard's time; 1 where more may be ready, 2 where notifications are beyond `notes`; first due ms among what was delayed, 0 where none; origins parked, or left with what was granted to them, for want of room; of each run: name in active, core, account, from, to, attempt, recoveries, due_ms, segment base, first page, 1 of a tray and 2 of notifications, pages, us since a limiter granted it, less than 0 where its time has not come; of the first run of notifications of a batch also its document and when it was created; 1 where messages were written; 1 where it ended at one that is at its last chance, 2 where it brought or put off some
 -- @cost  O(budget + visits), visits at most 96
 -- @include lib/limited
 -- @include lib/granted
@@ -220,6 +220,7 @@ local function visit_flow(cls, account, origin, chunk, peers)
     if live and suspect and suspects_left <= 0 then
       entry.due_ms = suspect_next(now_ms, now_ms + SUSPECT_PAUSE_MS)
       limited_enqueue(b, now_ms, entry.due_ms, flow, entry)
+      suspects_met = 2
     elseif live then
       local left_from
       if origin == '*' then
@@ -227,7 +228,7 @@ local function visit_flow(cls, account, origin, chunk, peers)
       else
         local most = room_share(origin, peers)
         started, left_from = take_range(b, entry, chunk, suspect and math.min(most, suspects_left) or most, flow)
-        if suspect then suspects_left = suspects_left - started end
+        if suspect then suspects_left, suspects_met = suspects_left - started, 2 end
         if left_from > entry.to then left_from = nil end
       end
       if left_from then

@@ -10,7 +10,7 @@ export class Backlog {
   #rung = false;
   /** Notifications wait for a place of theirs. */
   #notes_ready = false;
-  /** The last claim ended where it met a task at its last chance. */
+  /** A claim ended where it met a task at its last chance, and none that asked has come to it since: others may be in front of it, too. */
   suspects = false;
 
   /** Nothing is known of it, nor of what others parked. */
@@ -42,7 +42,8 @@ export class Backlog {
     this.unparking.answered(origins, partition, reply.parked);
     this.#ready = reply.more || reply.tasks.length >= places || this.unparking.all || this.#rung;
     this.#notes_ready = reply.more_notes;
-    this.suspects = reply.suspects;
+    if (reply.suspects === 1) this.suspects = true;
+    else if (reply.suspects === 2 || !reply.more) this.suspects = false;
   }
 
   /** Whether there is any; `notes`: notifications would find a place. */

@@ -83,8 +83,8 @@ export interface ClaimReply {
   parked: string[];
   tasks: Claimed[];
   messages: boolean;
-  /** It ended where it met a task at its last chance: whether one may be brought was not asked. */
-  suspects: boolean;
+  /** Of tasks at their last chance: 1 it ended where it met one, since it was not asked whether it may bring one; 2 it brought or put off some. */
+  suspects: 0 | 1 | 2;
 }
 
 type RunReply = [
@@ -111,7 +111,7 @@ type ClaimedReply = [
   parked: Buffer[],
   runs: RunReply[],
   messages: number,
-  suspects: number,
+  suspects: 0 | 1 | 2,
 ];
 
 /** Kinds of what a run belongs to; as lua/partition/claim.lua has them. */
@@ -132,7 +132,7 @@ export function readClaimed(reply: unknown): ClaimReply {
     parked: names,
     tasks,
     messages: messages === 1,
-    suspects: suspects === 1,
+    suspects,
   };
 }
 

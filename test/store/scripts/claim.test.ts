@@ -22,7 +22,7 @@ describe('partition/claim', () => {
       parked: [],
       tasks: [],
       messages: false,
-      suspects: false,
+      suspects: 0,
     });
     assert.equal(await rig.redis.exists(keys.active(0, 'h1')), 0);
   });

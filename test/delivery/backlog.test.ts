@@ -1,0 +1,23 @@
+// What a pump knows of its partition's work.
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { Backlog } from '../../src/delivery/backlog.ts';
+import { Origins } from '../../src/delivery/origins.ts';
+import type { ClaimReply } from '../../src/store/partition.ts';
+
+const origins = new Origins(100, { free: () => 100, behind: () => false });
+
+function answered(backlog: Backlog, reply: Pick<ClaimReply, 'more' | 'suspects'>): boolean {
+  backlog.answered(origins, 0, { now_ms: 0, more_notes: false, first_due_ms: 0, parked: [], tasks: [], messages: false, ...reply }, 10);
+  return backlog.suspects;
+}
+
+test('that a task at its last chance was met is known until a claim has come to it, or nothing is left', () => {
+  const backlog = new Backlog();
+  assert.equal(answered(backlog, { more: true, suspects: 0 }), false);
+  assert.equal(answered(backlog, { more: true, suspects: 1 }), true);
+  assert.equal(answered(backlog, { more: true, suspects: 0 }), true, 'others were in front of it, or the claim was a repeated one');
+  assert.equal(answered(backlog, { more: true, suspects: 2 }), false, 'brought, or put off');
+  assert.equal(answered(backlog, { more: true, suspects: 1 }), true);
+  assert.equal(answered(backlog, { more: false, suspects: 0 }), false, 'taken by another');
+});
