@@ -2,13 +2,9 @@
 import assert from 'node:assert/strict';
 import { after, beforeEach, describe, test } from 'node:test';
 import { keys } from '../../../src/store/keys.ts';
-import { readTask } from '../../../src/store/listing.ts';
-import { listTasks } from '../../helpers/listing.ts';
-import { until } from '../../helpers/redis.ts';
-import { ACCOUNT, DUE_AHEAD_MS, places, SETTINGS, startRig, T0 } from '../../helpers/rig.ts';
+import { DUE_AHEAD_MS, startRig } from '../../helpers/rig.ts';
 
 /** Who was silent over a gap, and may live, has so long to call. */
-const AFTER_GAP_MS = 5_600;
 
 const rig = await startRig();
 after(() => rig.redis.disconnect());
