@@ -4,8 +4,6 @@ import { after, beforeEach, describe, test } from 'node:test';
 import { keys } from '../../../src/store/keys.ts';
 import { DUE_AHEAD_MS, startRig } from '../../helpers/rig.ts';
 
-/** Who was silent over a gap, and may live, has so long to call. */
-
 const rig = await startRig();
 after(() => rig.redis.disconnect());
 beforeEach(() => rig.reset());
