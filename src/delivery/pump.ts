@@ -274,7 +274,7 @@ export class Pump {
             budget: places,
             notes,
             ...this.#backlog.ask(this.#host.origins, this.partition, places),
-            suspects: this.#backlog.suspects ? Number(this.#host.mayBringSuspect(this)) : -1,
+            suspects: places > 0 && this.#backlog.suspects ? Number(this.#host.mayBringSuspect(this)) : -1,
           }
         : null,
       grant,
