@@ -97,15 +97,16 @@ export async function runCallbacks({ data, port }: JobInput<CallbackThreadData>,
     meter: relayMeterOf(metrics),
     log,
   });
-  const company = new BroadcastChannel(COMPANY);
+  // An express neither helps nor is helped: it need not be woken.
+  const company = data.express ? null : new BroadcastChannel(COMPANY);
   const shard: CallbackShard = new CallbackShard({
     client: store.client,
     hints: store.subscriber({ onGap: (channel) => shard.heardAgain(channel), onDeaf: (channel) => shard.deaf(channel) }),
     outbound,
     relayer,
     company: {
-      help: (partition) => company.postMessage({ type: 'help', partition } satisfies ToCompany),
-      left: (partition) => company.postMessage({ type: 'left', partition } satisfies ToCompany),
+      help: (partition) => company?.postMessage({ type: 'help', partition } satisfies ToCompany),
+      left: (partition) => company?.postMessage({ type: 'left', partition } satisfies ToCompany),
     },
     settings: {
       holder: data.holder,
@@ -126,11 +127,13 @@ export async function runCallbacks({ data, port }: JobInput<CallbackThreadData>,
     tracing,
     log,
   });
-  company.onmessage = (event) => {
-    const { type, partition } = (event as MessageEvent).data as ToCompany;
-    if (type === 'help') shard.help(partition);
-    else shard.left(partition);
-  };
+  if (company !== null) {
+    company.onmessage = (event) => {
+      const { type, partition } = (event as MessageEvent).data as ToCompany;
+      if (type === 'help') shard.help(partition);
+      else shard.left(partition);
+    };
+  }
   let owned: ReadonlySet<number> = new Set();
   const reconciler = new Reconciler({
     client: store.client,
@@ -155,7 +158,7 @@ export async function runCallbacks({ data, port }: JobInput<CallbackThreadData>,
   });
   await Promise.all([reconciler.stop(), shard.stop(deadline_ms)]);
   await Promise.all([relayer.stop(RELAY_STOP_MS), tracing?.stop(TRACING_STOP_MS)]);
-  company.close();
+  company?.close();
   durability.close();
   clearInterval(posting);
   post(port, metrics, limiters);

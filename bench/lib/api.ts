@@ -1,5 +1,6 @@
 // The API as the benches call it, over kept connections.
 import { randomUUID } from 'node:crypto';
+import { setImmediate, setTimeout } from 'node:timers/promises';
 import { Pool } from 'undici';
 
 const CREATES_IN_FLIGHT = 8;
@@ -81,7 +82,8 @@ export class Api {
       let batch = await this.#call<Batch>('GET', `/v1/batches/${id}`);
       while (batch.status !== 'completed') {
         if (performance.now() > give_up_ms || batch.stats.failed > 0) throw new Error(`a batch did not complete: ${JSON.stringify(batch)}`);
-        await new Promise((resolve) => setTimeout(resolve, look_again_ms));
+        // A timer of 0 is one of 1 ms, and that would be measured, too.
+        await (look_again_ms === 0 ? setImmediate() : setTimeout(look_again_ms));
         batch = await this.#call<Batch>('GET', `/v1/batches/${id}`);
       }
       tasks += batch.stats.completed;
@@ -115,7 +117,7 @@ export class Api {
     let response = await this.#pool.request({ method, path, headers, body });
     let text = await response.body.text();
     for (let left = SENT_AGAIN_MAX; this.#patient && response.statusCode === 503 && left > 0; left--) {
-      await new Promise((resolve) => setTimeout(resolve, Number(response.headers['retry-after'] ?? 1) * 1_000));
+      await setTimeout(Number(response.headers['retry-after'] ?? 1) * 1_000);
       response = await this.#pool.request({ method, path, headers, body });
       text = await response.body.text();
     }

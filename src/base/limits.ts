@@ -75,6 +75,8 @@ export const SETTLE_MAX = 512;
 /** How long an outcome waits for company, and how long while others of its partition are under way. */
 export const SETTLE_DELAY_MS = 2;
 export const SETTLE_DELAY_MS_MAX = 8;
+/** So many are company enough for each other where nothing else of their partition is under way. */
+export const SETTLE_COMPANY = 8;
 
 /** Parsed task heads that a thread remembers. */
 export const SPECS_MAX = 4096;

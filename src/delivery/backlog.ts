@@ -30,9 +30,13 @@ export class Backlog {
     this.#ready = true;
   }
 
-  /** A claim is sent; returns what it says of origins. Without places it brings nothing of this, and lets go of nothing that was parked. */
-  ask(origins: Origins, partition: number, places: number): Pick<ClaimRequest, 'room' | 'unpark' | 'rooms'> {
+  /**
+   * A claim is sent; returns what it says of origins. Without places it brings nothing of this, and lets go of nothing that was parked. Who helps
+   * has room for what the owner has parked for want of it, of which nobody tells him.
+   */
+  ask(origins: Origins, partition: number, places: number, helps: boolean): Pick<ClaimRequest, 'room' | 'unpark' | 'rooms'> {
     this.#rung = false;
+    if (helps && places > 0) this.unparking.everything();
     const unpark = places > 0 ? this.unparking.ask(origins, partition) : [];
     return { room: origins.room(), unpark, rooms: origins.rooms(unpark) };
   }

@@ -21,7 +21,7 @@ interface Measure {
   unknown: number;
 }
 /**
- * 60 calls a millisecond are more than a thread makes, so twice that. A quick host has a quarter of its least as connections (outbound/pools.ts), and the
+ * 60 calls a millisecond are more than a thread makes, so twice that. A quick host has an eighth of its least as connections (outbound/pools.ts), and the
  * rest in the line for one: so claims are large, and few.
  */
 const USUAL: Measure = { per_ms: 120, least: 512, unknown: 1024 };

@@ -2,7 +2,7 @@
 // While others of the partition are under way they may keep these company; where an outcome frees a slot of a limiter others wait
 // for it, so it is told soon; and a task that is put back for later is told of at once, since until then a death of the thread would count for it.
 import { monotonicMs } from '../base/clock.ts';
-import { SETTLE_DELAY_MS, SETTLE_DELAY_MS_MAX, SETTLE_FLUSH, SETTLE_MAX } from '../base/limits.ts';
+import { SETTLE_COMPANY, SETTLE_DELAY_MS, SETTLE_DELAY_MS_MAX, SETTLE_FLUSH, SETTLE_MAX } from '../base/limits.ts';
 import type { Late, Settlement } from '../store/partition.ts';
 
 /** Node's timers come up to so much too early. */
@@ -76,9 +76,10 @@ export class Outcomes {
   /** When the outcomes are to be told; Infinity where there are none. */
   get due_ms(): number {
     if (this.#waiting.length === 0) return Number.POSITIVE_INFINITY;
-    if (this.full || this.#at_once) return this.#first_ms;
-    const alone = this.#urgent || this.#waiting.length >= this.#under_way();
-    return this.#first_ms + (alone ? SETTLE_DELAY_MS : SETTLE_DELAY_MS_MAX);
+    const count = this.#waiting.length;
+    const all = count >= this.#under_way();
+    if (this.full || this.#at_once || (all && count >= SETTLE_COMPANY)) return this.#first_ms;
+    return this.#first_ms + (all || this.#urgent ? SETTLE_DELAY_MS : SETTLE_DELAY_MS_MAX);
   }
 
   /** Whether nothing is under way that could keep them company, and they have waited for as long as that takes. */

@@ -89,12 +89,11 @@ export class Pump {
     this.wake();
   }
 
-  /** Claims here beside the owner, as long as there is something to claim. */
+  /** Claims here what others have no room for: beside the owner, who does so anyway, as long as there is something to claim. */
   help(): void {
-    if (this.claiming) return;
-    this.#role = 'helper';
-    if (this.empty) this.#agenda.clear();
-    this.#backlog.told();
+    if (!this.owned) this.#role = 'helper';
+    if (!this.owned && this.empty) this.#agenda.clear();
+    this.#backlog.everything();
     this.wake();
   }
 
@@ -273,7 +272,7 @@ export class Pump {
             call_no: this.#calls.number,
             budget: places,
             notes,
-            ...this.#backlog.ask(this.#host.origins, this.partition, places),
+            ...this.#backlog.ask(this.#host.origins, this.partition, places, this.#role === 'helper'),
             suspects: places > 0 && this.#backlog.suspects ? Number(this.#host.mayBringSuspect(this)) : -1,
           }
         : null,
@@ -301,7 +300,7 @@ export class Pump {
     if (does === 'check') this.#calls.checked(offered?.stands === true);
     this.#agenda.answered();
     // More to claim is asked for in turn with the other partitions: the host feeds those that are hungry.
-    return this.#outcomes.full || ticked?.more === true || granted?.more === true;
+    return this.#outcomes.full || this.#outcomes.complete || ticked?.more === true || granted?.more === true;
   }
 
   #settled(settlements: readonly Settlement[], reply: SettleReply): void {
@@ -355,8 +354,9 @@ export class Pump {
     if (tasks.length > 0) this.#agenda.look(monotonicMs() + ALIVE_MS);
     // A claim rounds up to whole pages, so it may bring a few more than were reserved.
     this.#host.release(places - tasks.length);
+    const overflows = reply.parked.length > 0 || (this.owned && reply.more);
+    if (overflows && tasks.length >= CLAIM_HELP_MIN) this.#host.overflows(this);
     this.#host.run(this, tasks, reply.now_ms);
-    if (this.owned && tasks.length >= CLAIM_HELP_MIN && (reply.more || reply.parked.length > 0)) this.#host.overflows(this);
   }
 
   /** Starts what was handed over. While a claim is under way its answer may bring that, too. */

@@ -7,7 +7,7 @@ import type { Pump } from './pump.ts';
 
 /** What a thread tells the others of its process. */
 export interface Company {
-  /** More work is ready in a partition than its thread can take at once: who has nothing to do may help. */
+  /** There is more work in a partition than a thread can take at once, its owner or a helper: who has little to do may take of it. */
   help(partition: number): void;
   /** A helper has left it: what he knew to be parked there is no longer his. */
   left(partition: number): void;
@@ -95,7 +95,7 @@ export class Pumps {
     this.#pumps.set(pump.partition, pump);
   }
 
-  /** More is ready there than its owner has just claimed. */
+  /** More is there than was just claimed, by its owner or a helper. */
   overflows(pump: Pump): void {
     const now_ms = monotonicMs();
     if (now_ms - this.#called_ms < HELP_MS) return;
@@ -103,7 +103,7 @@ export class Pumps {
     this.#company.help(pump.partition);
   }
 
-  /** Claims in a partition of another thread until nothing is left there. */
+  /** Claims in a partition in which another thread works, too, until nothing is left there. */
   help(partition: number): void {
     this.#get(partition).help();
   }

@@ -98,9 +98,9 @@ export class CallbackShard implements Service, PumpHost {
     this.#pumps.assign(partitions);
   }
 
-  /** Another thread has more work in a partition than it can take; who has as little to do as a claim brings joins in. */
+  /** Another thread has more work in a partition than it can take; who has no more to do than a claim brings joins in. */
   help(partition: number): void {
-    if (!this.#deps.express && !this.#draining && this.#places.taken < CLAIM_MAX) this.#pumps.help(partition);
+    if (!this.#draining && this.#places.taken <= CLAIM_MAX) this.#pumps.help(partition);
   }
 
   left(partition: number): void {

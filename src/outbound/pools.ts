@@ -22,7 +22,7 @@ const ORIGINS_MAX = 4_096;
 /** Connections of an origin that may be opened at a time, however few are open. */
 const OPENING_MIN = 16;
 /** With so many connections of an origin in use, a call waits this long in the line before it is worth another. */
-const PATIENT_FROM = 128;
+const PATIENT_FROM = 64;
 const PATIENCE_MS = 10;
 /** So often in a row a look may be late, and then it counts all the same: who is always late would wait for ever. */
 const LATE_LOOKS_MAX = 16;

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { monotonicMs } from '../../src/base/clock.ts';
-import { SETTLE_DELAY_MS, SETTLE_DELAY_MS_MAX, SETTLE_FLUSH, SETTLE_MAX } from '../../src/base/limits.ts';
+import { SETTLE_COMPANY, SETTLE_DELAY_MS, SETTLE_DELAY_MS_MAX, SETTLE_FLUSH, SETTLE_MAX } from '../../src/base/limits.ts';
 import { Outcomes } from '../../src/delivery/outcomes.ts';
 import type { FlightLimit, Settlement } from '../../src/store/partition.ts';
 
@@ -35,6 +35,17 @@ describe('outcomes wait for company', () => {
     assert.equal(outcomes.complete, true, 'and their time has come');
     under_way = 4;
     assert.equal(outcomes.complete, false);
+  });
+
+  test('not at all where nothing else is under way and they are company enough', () => {
+    const outcomes = new Outcomes(() => SETTLE_COMPANY);
+    const from_ms = monotonicMs();
+    for (let i = 1; i < SETTLE_COMPANY; i++) outcomes.push(settlement(i));
+    assert.equal(outcomes.complete, false);
+    assertWait(outcomes, from_ms, SETTLE_DELAY_MS_MAX);
+    assert.equal(outcomes.push(settlement(0)), true);
+    assert.deepEqual([outcomes.complete, outcomes.full], [true, false]);
+    assert.equal(outcomes.takeDue(monotonicMs()).length, SETTLE_COMPANY);
   });
 
   test('not for long where one frees a slot for which others wait', () => {

@@ -80,6 +80,33 @@ test('who helps claims beside the owner, and leaves when nothing is left to clai
   assert.equal(other.overflown, 0);
 });
 
+test('what one of two has parked for want of room the other claims, owner and helper alike, each time he is called', async (t) => {
+  const [mine, other] = [new Host(), new Host()];
+  const owner = new Pump(0, redis, { ...SETTINGS, holder: 'owner', sweep_ms: 60_000, fence_ms: 60_000 }, mine);
+  const helper = new Pump(0, redis, { ...SETTINGS, holder: 'helper', sweep_ms: 60_000, fence_ms: 60_000 }, other);
+  t.after(() => [owner, helper].map((pump) => pump.close()));
+  for (const host of [mine, other]) host.stillHungry = () => {};
+  owner.own();
+  await until(() => mine.ticks > 0 && owner.empty, 5_000, 'the first look');
+  const ROOM = mine.origins.room();
+  for (let round = 1; round <= 2; round++) {
+    await create(ROOM + 40);
+    owner.bell('0');
+    await until(() => mine.overflown === round, 5_000, 'the owner to call');
+    assert.equal(await redis.scard(keys.parked(0)), 1);
+    helper.help();
+    await until(() => other.started.length === 40 * round, 5_000, 'the rest to be claimed by who helps');
+    assert.equal(mine.started.length, ROOM * round);
+  }
+  assert.equal(other.overflown, 0);
+  await create(ROOM + 40);
+  helper.help();
+  await until(() => other.overflown === 1, 5_000, 'who helps to call');
+  owner.help();
+  await until(() => mine.started.length === 2 * ROOM + 40, 5_000, 'the rest to be claimed by the owner');
+  assert.deepEqual([owner.owned, other.started.length], [true, 80 + ROOM]);
+});
+
 test('a claim that brings little calls nobody, whatever it leaves parked', async (t) => {
   const host = new Host();
   host.places = 31;
