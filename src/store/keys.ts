@@ -106,9 +106,9 @@ export const keys = {
   cronBell: (p: number): string => `${root(p)}cron`,
 
   /** hash: what the whole installation shares: `format` of the data, `partitions`, and how many there were at first (`partitions_first`). */
-  meta: (): string => `${home('sluice')}meta`,
+  meta: (): string => `${shared()}meta`,
   /** hash: process id → `{threads, seen}`; live members that make callbacks, or decide ticks. */
-  members: (group: 'callbacks' | 'cron'): string => `${home('sluice')}members${group === 'callbacks' ? '' : `:${group}`}`,
+  members: (group: 'callbacks' | 'cron'): string => `${shared()}members${group === 'callbacks' ? '' : `:${group}`}`,
   /** hash: one access token, found by the SHA-256 of its text (hex). */
   token: (hash: string): string => `${home(hash)}token:${hash}`,
   /** set: token hashes of an account. */
@@ -118,7 +118,7 @@ export const keys = {
   /** hash: signing secrets of an account. */
   secrets: (account: string): string => `${home(account)}a:${account}:secrets`,
   /** sharded channel: an account whose signing secrets were rotated; a hint. */
-  rotated: (): string => `${home('sluice')}rotated`,
+  rotated: (): string => `${shared()}rotated`,
   /** hash: limiter name → core of the limiter that has it. */
   limiterNames: (account: string): string => `${home(account)}a:${account}:limiters`,
   /** zset: `<core> <name>` of limiters that are being made, by the time (ms) since which they have the name. */
@@ -128,8 +128,16 @@ export const keys = {
   /** hash: `w` is only written (durability.ts). */
   accountMark: (account: string): string => `${home(account)}w`,
   /** set: names of all accounts that ever had a token or a secret, for the operator's lists. */
-  accounts: (): string => `${home('sluice')}accounts`,
+  accounts: (): string => `${shared()}accounts`,
 } as const;
+
+let shared_home: string | undefined;
+
+/** The home slot of what the whole installation shares; several times a second, so it is found out once. */
+function shared(): string {
+  shared_home ??= home('sluice');
+  return shared_home;
+}
 
 /** The home slot of what `subject` names (an account id, a token hash). */
 function home(subject: string): string {
