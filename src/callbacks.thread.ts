@@ -52,7 +52,7 @@ export type ToCallbackThread =
 export type FromCallbackThread = { type: 'metrics'; snapshot: MetricsSnapshot | null; limiters: readonly LimiterCounts[] };
 
 /** What callback threads of a process tell each other (delivery/pumps.ts), and where. */
-type ToCompany = { type: 'help' | 'left'; partition: number };
+type ToCompany = { type: 'help'; partition: number; parked: readonly string[] } | { type: 'left'; partition: number };
 const COMPANY = 'sluice-callbacks';
 
 const SNAPSHOT_MS = 1_000;
@@ -105,7 +105,7 @@ export async function runCallbacks({ data, port }: JobInput<CallbackThreadData>,
     outbound,
     relayer,
     company: {
-      help: (partition) => company?.postMessage({ type: 'help', partition } satisfies ToCompany),
+      help: (partition, parked) => company?.postMessage({ type: 'help', partition, parked } satisfies ToCompany),
       left: (partition) => company?.postMessage({ type: 'left', partition } satisfies ToCompany),
     },
     settings: {
@@ -129,9 +129,9 @@ export async function runCallbacks({ data, port }: JobInput<CallbackThreadData>,
   });
   if (company !== null) {
     company.onmessage = (event) => {
-      const { type, partition } = (event as MessageEvent).data as ToCompany;
-      if (type === 'help') shard.help(partition);
-      else shard.left(partition);
+      const told = (event as MessageEvent).data as ToCompany;
+      if (told.type === 'help') shard.help(told.partition, told.parked);
+      else shard.left(told.partition);
     };
   }
   let owned: ReadonlySet<number> = new Set();

@@ -30,13 +30,21 @@ export class Backlog {
     this.#ready = true;
   }
 
-  /**
-   * A claim is sent; returns what it says of origins. Without places it brings nothing of this, and lets go of nothing that was parked. Who helps
-   * has room for what the owner has parked for want of it, of which nobody tells him.
-   */
-  ask(origins: Origins, partition: number, places: number, helps: boolean): Pick<ClaimRequest, 'room' | 'unpark' | 'rooms'> {
+  /** Another thread has parked work for these origins and tells of it. */
+  passed(origins: Origins, partition: number, parked: readonly string[]): void {
+    for (const origin of parked) origins.parked(origin, partition);
+    this.found();
+  }
+
+  /** A helper has left, and what it knew to be parked. */
+  left(): void {
+    this.found();
+    this.unparking.left();
+  }
+
+  /** A claim is sent; returns what it says of origins. Without places it brings nothing of this, and lets go of nothing that was parked. */
+  ask(origins: Origins, partition: number, places: number): Pick<ClaimRequest, 'room' | 'unpark' | 'rooms'> {
     this.#rung = false;
-    if (helps && places > 0) this.unparking.everything();
     const unpark = places > 0 ? this.unparking.ask(origins, partition) : [];
     return { room: origins.room(), unpark, rooms: origins.rooms(unpark) };
   }

@@ -196,6 +196,11 @@ export class Origins {
     origin.parked.add(partition);
   }
 
+  /** Those of `names` that are not broken: they are parked for want of places, which another thread may have. */
+  whole(names: readonly string[]): string[] {
+    return names.filter((name) => this.#origins.get(name)?.probe_ms === null);
+  }
+
   /** Origins that this thread knows to have work parked in this partition. */
   parkedIn(partition: number): number {
     let count = 0;

@@ -89,11 +89,11 @@ export class Pump {
     this.wake();
   }
 
-  /** Claims here what others have no room for: beside the owner, who does so anyway, as long as there is something to claim. */
-  help(): void {
+  /** Claims here, beside the owner or as the owner, as long as there is something to claim: work for `parked`, too, for which another has no room. */
+  help(parked: readonly string[]): void {
     if (!this.owned) this.#role = 'helper';
     if (!this.owned && this.empty) this.#agenda.clear();
-    this.#backlog.everything();
+    this.#backlog.passed(this.#host.origins, this.partition, parked);
     this.wake();
   }
 
@@ -173,7 +173,7 @@ export class Pump {
 
   /** A helper has left, and what it knew to be parked. */
   left(): void {
-    this.#backlog.everything();
+    this.#backlog.left();
     this.wake();
   }
 
@@ -272,7 +272,7 @@ export class Pump {
             call_no: this.#calls.number,
             budget: places,
             notes,
-            ...this.#backlog.ask(this.#host.origins, this.partition, places, this.#role === 'helper'),
+            ...this.#backlog.ask(this.#host.origins, this.partition, places),
             suspects: places > 0 && this.#backlog.suspects ? Number(this.#host.mayBringSuspect(this)) : -1,
           }
         : null,
@@ -354,8 +354,8 @@ export class Pump {
     if (tasks.length > 0) this.#agenda.look(monotonicMs() + ALIVE_MS);
     // A claim rounds up to whole pages, so it may bring a few more than were reserved.
     this.#host.release(places - tasks.length);
-    const overflows = reply.parked.length > 0 || (this.owned && reply.more);
-    if (overflows && tasks.length >= CLAIM_HELP_MIN) this.#host.overflows(this);
+    const parked = this.claiming && tasks.length >= CLAIM_HELP_MIN ? this.#host.origins.whole(reply.parked) : null;
+    if (parked !== null && (parked.length > 0 || (this.owned && reply.more))) this.#host.overflows(this, parked);
     this.#host.run(this, tasks, reply.now_ms);
   }
 

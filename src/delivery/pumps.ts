@@ -7,13 +7,13 @@ import type { Pump } from './pump.ts';
 
 /** What a thread tells the others of its process. */
 export interface Company {
-  /** There is more work in a partition than a thread can take at once, its owner or a helper: who has little to do may take of it. */
-  help(partition: number): void;
+  /** There is more work in a partition than a thread can take at once, ready or parked for these origins: who has little to do may take of it. */
+  help(partition: number, parked: readonly string[]): void;
   /** A helper has left it: what he knew to be parked there is no longer his. */
   left(partition: number): void;
 }
 
-/** Between two calls for help. */
+/** Between two calls for help, with what is ready and with what is parked. */
 const HELP_MS = 10;
 
 export class Pumps {
@@ -23,7 +23,7 @@ export class Pumps {
   readonly #express: boolean;
   /** Who was fed last is last. */
   readonly #pumps = new Map<number, Pump>();
-  #called_ms = Number.NEGATIVE_INFINITY;
+  readonly #called_ms = { ready: Number.NEGATIVE_INFINITY, parked: Number.NEGATIVE_INFINITY };
 
   constructor(make: (partition: number) => Pump, hints: Hints, company: Company, express: boolean) {
     this.#make = make;
@@ -96,16 +96,17 @@ export class Pumps {
   }
 
   /** More is there than was just claimed, by its owner or a helper. */
-  overflows(pump: Pump): void {
+  overflows(pump: Pump, parked: readonly string[]): void {
     const now_ms = monotonicMs();
-    if (now_ms - this.#called_ms < HELP_MS) return;
-    this.#called_ms = now_ms;
-    this.#company.help(pump.partition);
+    const what = parked.length > 0 ? 'parked' : 'ready';
+    if (now_ms - this.#called_ms[what] < HELP_MS) return;
+    this.#called_ms[what] = now_ms;
+    this.#company.help(pump.partition, parked);
   }
 
   /** Claims in a partition in which another thread works, too, until nothing is left there. */
-  help(partition: number): void {
-    this.#get(partition).help();
+  help(partition: number, parked: readonly string[]): void {
+    this.#get(partition).help(parked);
   }
 
   /** Its help is over. `parks`: work is parked there that nobody else may know of. */

@@ -99,16 +99,17 @@ export class CallbackShard implements Service, PumpHost {
   }
 
   /** Another thread has more work in a partition than it can take; who has no more to do than a claim brings joins in. */
-  help(partition: number): void {
-    if (!this.#draining && this.#places.taken <= CLAIM_MAX) this.#pumps.help(partition);
+  help(partition: number, parked: readonly string[]): void {
+    if (this.#draining || this.#turns.long || this.#deps.outbound.behind || this.#places.taken > CLAIM_MAX) return;
+    this.#pumps.help(partition, parked);
   }
 
   left(partition: number): void {
     this.#pumps.left(partition);
   }
 
-  overflows(pump: Pump): void {
-    this.#pumps.overflows(pump);
+  overflows(pump: Pump, parked: readonly string[]): void {
+    this.#pumps.overflows(pump, parked);
   }
 
   helped(pump: Pump): void {

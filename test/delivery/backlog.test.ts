@@ -21,3 +21,26 @@ test('that a task at its last chance was met is known until a claim has come to 
   assert.equal(answered(backlog, { more: true, suspects: 1 }), true);
   assert.equal(answered(backlog, { more: false, suspects: 0 }), false, 'taken by another');
 });
+
+test('what a helper leaves while a claim that lets go of everything is under way is let go of by the next one', () => {
+  const backlog = new Backlog();
+  assert.deepEqual(backlog.ask(origins, 0, 10).unpark, ['*'], 'the first of an owner');
+  backlog.left();
+  answered(backlog, { more: false, suspects: 0 });
+  assert.equal(backlog.has(origins, 0, false), true);
+  assert.deepEqual(backlog.ask(origins, 0, 10).unpark, ['*']);
+  answered(backlog, { more: false, suspects: 0 });
+  assert.equal(backlog.has(origins, 0, false), false);
+  assert.deepEqual(backlog.ask(origins, 0, 10).unpark, []);
+});
+
+test('what another has parked is named by the next claim, also where one is under way', () => {
+  const backlog = new Backlog();
+  backlog.ask(origins, 0, 10);
+  backlog.passed(origins, 0, ['passed']);
+  answered(backlog, { more: false, suspects: 0 });
+  assert.equal(backlog.has(origins, 0, false), true);
+  assert.deepEqual(backlog.ask(origins, 0, 10).unpark, ['passed']);
+  answered(backlog, { more: false, suspects: 0 });
+  assert.equal(backlog.has(origins, 0, false), false);
+});

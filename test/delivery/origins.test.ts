@@ -183,6 +183,8 @@ describe('the breaker', () => {
     origins.began('down');
     origins.ended('down', 'tls', 1);
     assert.equal(origins.broken, 1);
+    origins.parked('fine', 0);
+    assert.deepEqual(origins.whole(['down', 'fine', 'unheard of', '*']), ['fine'], 'another thread would find no answer either');
     assert.equal(roomOf(origins, 'down'), 0);
   });
 

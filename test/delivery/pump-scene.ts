@@ -81,8 +81,11 @@ export class Host implements PumpHost {
     this.run(pump, [task]);
   }
   overflown = 0;
-  overflows(): void {
+  /** What the last call for help told of. */
+  told: readonly string[] = [];
+  overflows(_pump: Pump, parked: readonly string[]): void {
     this.overflown += 1;
+    this.told = parked;
   }
   helpers = 0;
   helped(pump: Pump): void {

@@ -72,7 +72,7 @@ test('who helps claims beside the owner, and leaves when nothing is left to clai
   owner.bell('0');
   await until(() => mine.overflown === 1, 5_000, 'the owner to ask for help');
   mine.places = 0;
-  helper.help();
+  helper.help([]);
   await until(() => other.started.length === 96 - mine.started.length, 5_000, 'the rest to be claimed by who helps');
   assert.deepEqual([helper.owned, helper.claiming, other.helpers], [false, true, 0]);
   for (const { flight, index } of other.started) helper.settle({ flight, index, verdict: 'c', delay_ms: 0, result: '' });
@@ -80,7 +80,7 @@ test('who helps claims beside the owner, and leaves when nothing is left to clai
   assert.equal(other.overflown, 0);
 });
 
-test('what one of two has parked for want of room the other claims, owner and helper alike, each time he is called', async (t) => {
+test('what one of two has parked for want of room the other claims, owner and helper alike, each time he is told of it', async (t) => {
   const [mine, other] = [new Host(), new Host()];
   const owner = new Pump(0, redis, { ...SETTINGS, holder: 'owner', sweep_ms: 60_000, fence_ms: 60_000 }, mine);
   const helper = new Pump(0, redis, { ...SETTINGS, holder: 'helper', sweep_ms: 60_000, fence_ms: 60_000 }, other);
@@ -93,16 +93,16 @@ test('what one of two has parked for want of room the other claims, owner and he
     await create(ROOM + 40);
     owner.bell('0');
     await until(() => mine.overflown === round, 5_000, 'the owner to call');
-    assert.equal(await redis.scard(keys.parked(0)), 1);
-    helper.help();
+    assert.deepEqual([mine.told, await redis.scard(keys.parked(0))], [[ORIGIN], 1]);
+    helper.help(mine.told);
     await until(() => other.started.length === 40 * round, 5_000, 'the rest to be claimed by who helps');
     assert.equal(mine.started.length, ROOM * round);
   }
   assert.equal(other.overflown, 0);
   await create(ROOM + 40);
-  helper.help();
+  helper.help([]);
   await until(() => other.overflown === 1, 5_000, 'who helps to call');
-  owner.help();
+  owner.help(other.told);
   await until(() => mine.started.length === 2 * ROOM + 40, 5_000, 'the rest to be claimed by the owner');
   assert.deepEqual([owner.owned, other.started.length], [true, 80 + ROOM]);
 });
