@@ -13,6 +13,9 @@ export class Backlog {
   /** A claim ended where it met a task at its last chance, and none that asked has come to it since: others may be in front of it, too. */
   suspects = false;
 
+  /** A claim of this pump has parked some, which may be there still. */
+  parks = false;
+
   /** Nothing is known of it, nor of what others parked. */
   everything(): void {
     this.#ready = true;
@@ -52,6 +55,7 @@ export class Backlog {
   /** A claim of so many places was answered. */
   answered(origins: Origins, partition: number, reply: ClaimReply, places: number): void {
     this.unparking.answered(origins, partition, reply.parked);
+    if (reply.parked.length > 0) this.parks = true;
     this.#ready = reply.more || reply.tasks.length >= places || this.unparking.all || this.#rung;
     this.#notes_ready = reply.more_notes;
     if (reply.suspects === 1) this.suspects = true;

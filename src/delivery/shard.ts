@@ -113,7 +113,7 @@ export class CallbackShard implements Service, PumpHost {
   }
 
   helped(pump: Pump): void {
-    this.#pumps.helped(pump, this.origins.parkedIn(pump.partition) > 0);
+    this.#pumps.helped(pump, pump.backlog.parks && this.origins.parkedIn(pump.partition) > 0);
   }
 
   /** Redis is short of memory: finished batches go early (`purge`), and no excerpts of answers are kept (`brief`). */

@@ -5,8 +5,8 @@ import type { Origins } from './origins.ts';
 const ALL = '*';
 
 export class Unparking {
-  /** The first claim of an owner lets go of what an owner before him parked. */
-  #all = true;
+  /** The first claim of an owner lets go of what an owner before him parked; a helper is told of what he may take. */
+  #all = false;
   /** A reply was lost since the last claim: the next one may be a repetition, which does not say again what was parked. */
   #lost = false;
   /** Somebody has left what he parked, perhaps after the claim that is under way, whose answer then does not say that it is gone. */
@@ -39,7 +39,7 @@ export class Unparking {
   ask(origins: Origins, partition: number): readonly string[] {
     this.#left = false;
     if (this.#all) origins.unparkedAll(partition);
-    this.#names = this.#all ? [ALL] : [...this.#names, ...origins.unparkable(partition)];
+    this.#names = this.#all ? [ALL] : [...new Set([...this.#names, ...origins.unparkable(partition)])];
     return this.#names;
   }
 

@@ -24,6 +24,7 @@ test('that a task at its last chance was met is known until a claim has come to 
 
 test('what a helper leaves while a claim that lets go of everything is under way is let go of by the next one', () => {
   const backlog = new Backlog();
+  backlog.everything();
   assert.deepEqual(backlog.ask(origins, 0, 10).unpark, ['*'], 'the first of an owner');
   backlog.left();
   answered(backlog, { more: false, suspects: 0 });
@@ -38,9 +39,12 @@ test('what another has parked is named by the next claim, also where one is unde
   const backlog = new Backlog();
   backlog.ask(origins, 0, 10);
   backlog.passed(origins, 0, ['passed']);
+  assert.equal(backlog.parks, false, 'not by this pump');
   answered(backlog, { more: false, suspects: 0 });
   assert.equal(backlog.has(origins, 0, false), true);
   assert.deepEqual(backlog.ask(origins, 0, 10).unpark, ['passed']);
+  backlog.passed(origins, 0, ['passed']);
+  assert.deepEqual(backlog.ask(origins, 0, 10).unpark, ['passed'], 'once, where the claim before was not answered');
   answered(backlog, { more: false, suspects: 0 });
   assert.equal(backlog.has(origins, 0, false), false);
 });
