@@ -12,7 +12,6 @@ export class Backlog {
   #notes_ready = false;
   /** A claim ended where it met a task at its last chance, and none that asked has come to it since: others may be in front of it, too. */
   suspects = false;
-
   /** A claim of this pump has parked some, which may be there still. */
   parks = false;
 
@@ -31,6 +30,11 @@ export class Backlog {
   /** A reply tells of some. */
   told(): void {
     this.#ready = true;
+  }
+
+  /** So many origins are parked; more than are known were parked behind our back: by an owner who has left, or by a claim of ours that ran after it was given up. */
+  counted(origins: Origins, partition: number, parked: number): void {
+    if (parked > origins.parkedIn(partition) + this.unparking.named) this.everything();
   }
 
   /** Another thread has parked work for these origins and tells of it. */

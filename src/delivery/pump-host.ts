@@ -28,8 +28,8 @@ export interface PumpHost {
   stillHungry(pump: Pump): void;
   /** More is there than was just claimed: ready, where the owner claimed, or parked for want of places for these origins. */
   overflows(pump: Pump, parked: readonly string[]): void;
-  /** A helper found nothing more to claim and has nothing in flight. */
-  helped(pump: Pump): void;
+  /** A helper found nothing more to claim and has nothing in flight; `parks`: a claim of his has parked some. */
+  helped(pump: Pump, parks: boolean): void;
   origins: Origins;
   /** Starts tasks, each when its limiter lets it; each takes one reserved place until `pump.settle` names it. They were claimed at `now_ms` of the partition. */
   run(pump: Pump, tasks: readonly Claimed[], now_ms: number): void;

@@ -48,7 +48,7 @@ export class Pump {
   readonly #outcomes = new Outcomes(() => this.flying.count);
   /** An owner works on whatever the partition needs; a helper claims until nothing is left to claim; an express takes single tasks as they come. */
   #role: 'owner' | 'helper' | 'express' | null = null;
-  readonly backlog = new Backlog();
+  readonly #backlog = new Backlog();
   readonly #calls = new Calls();
   readonly #looks: Looks;
   readonly clock = new PartitionClock();
@@ -75,7 +75,7 @@ export class Pump {
     if (this.owned) return;
     this.#role = 'owner';
     this.#looks.owned();
-    this.backlog.everything();
+    this.#backlog.everything();
     this.#agenda.everything();
     this.wake();
   }
@@ -93,7 +93,7 @@ export class Pump {
   help(parked: readonly string[]): void {
     if (!this.owned) this.#role = 'helper';
     if (!this.owned && this.empty) this.#agenda.clear();
-    this.backlog.passed(this.#host.origins, this.partition, parked);
+    this.#backlog.passed(this.#host.origins, this.partition, parked);
     this.wake();
   }
 
@@ -152,7 +152,7 @@ export class Pump {
   bell(message: string): void {
     if (message === 'o') return this.#host.relay(this.partition);
     if (message === 'l') this.#agenda.askLimiters();
-    else if (message === '0') this.backlog.found();
+    else if (message === '0') this.#backlog.found();
     else this.#agenda.dueAt(Number(message));
     this.#agenda.look(this.#looks.heard_ms());
     this.wake();
@@ -173,13 +173,13 @@ export class Pump {
 
   /** A helper has left, and what it knew to be parked. */
   left(): void {
-    this.backlog.left();
+    this.#backlog.left();
     this.wake();
   }
 
   /** Bells may have been lost, and a Redis that died or was replaced its latest writes with them: looks for itself. */
   look(): void {
-    this.backlog.found();
+    this.#backlog.found();
     this.flying.doubt();
     this.#calls.doubt();
     this.glance();
@@ -198,7 +198,7 @@ export class Pump {
   /** Whether there is something to claim, or for an express to offer. */
   #hasWork(): boolean {
     if (this.#role === 'express') return monotonicMs() >= this.#calls.due_ms(this.#door, this.#host.offer_gap_ms);
-    return this.backlog.has(this.#host.origins, this.partition, this.#host.has_notes);
+    return this.#backlog.has(this.#host.origins, this.partition, this.#host.has_notes);
   }
 
   /** What became of a task that was started. It counts as in flight until Redis has answered. For the last of those under way no timer is set, which would be a millisecond late. */
@@ -240,7 +240,7 @@ export class Pump {
     this.#running = false;
     if (this.empty) {
       for (const done of this.#idle.splice(0)) done();
-      if (this.#role === 'helper' && !this.#hasWork()) return this.#host.helped(this);
+      if (this.#role === 'helper' && !this.#hasWork()) return this.#host.helped(this, this.#backlog.parks);
     }
     this.#arm();
     // Whoever was fed meanwhile passed over this pump, since it was running.
@@ -272,8 +272,8 @@ export class Pump {
             call_no: this.#calls.number,
             budget: places,
             notes,
-            ...this.backlog.ask(this.#host.origins, this.partition, places),
-            suspects: places > 0 && this.backlog.suspects ? Number(this.#host.mayBringSuspect(this)) : -1,
+            ...this.#backlog.ask(this.#host.origins, this.partition, places),
+            suspects: places > 0 && this.#backlog.suspects ? Number(this.#host.mayBringSuspect(this)) : -1,
           }
         : null,
       grant,
@@ -322,7 +322,7 @@ export class Pump {
 
   /** A reply tells of work, now (`0`) or at a time; and so does this pump, where another one owns the partition. */
   #told(message: string): void {
-    if (message === '0') this.backlog.told();
+    if (message === '0') this.#backlog.told();
     if (!this.owned) void ringBell(this.#client, this.partition, message);
   }
 
@@ -340,22 +340,21 @@ export class Pump {
     this.#agenda.ticked(reply, sweep_ms);
     if (reply.lanes && !granting) this.#agenda.askLimiters();
     if (reply.away) this.#host.sweep(this.partition);
-    // Parked behind our back: by another owner who has left, or by a claim of ours that ran after it was given up.
-    const { unparking } = this.backlog;
-    if (this.owned && reply.parked > this.#host.origins.parkedIn(this.partition) + unparking.named) this.backlog.everything();
+    if (this.owned) this.#backlog.counted(this.#host.origins, this.partition, reply.parked);
   }
 
   #claimed(reply: ClaimReply, places: number): void {
     this.#calls.answered();
-    this.backlog.answered(this.#host.origins, this.partition, reply, places);
+    this.#backlog.answered(this.#host.origins, this.partition, reply, places);
     this.#due(reply.first_due_ms);
     const { tasks } = reply;
     this.flying.claimed(tasks);
     if (tasks.length > 0) this.#agenda.look(monotonicMs() + ALIVE_MS);
     // A claim rounds up to whole pages, so it may bring a few more than were reserved.
     this.#host.release(places - tasks.length);
-    const parked = this.claiming && tasks.length >= CLAIM_HELP_MIN ? this.#host.origins.whole(reply.parked) : null;
-    if (parked !== null && (parked.length > 0 || (this.owned && reply.more))) this.#host.overflows(this, parked);
+    const parked = this.#host.origins.whole(reply.parked);
+    const overflows = this.claiming && (parked.length > 0 || (this.owned && reply.more));
+    if (overflows && tasks.length >= CLAIM_HELP_MIN) this.#host.overflows(this, parked);
     this.#host.run(this, tasks, reply.now_ms);
   }
 
@@ -377,7 +376,7 @@ export class Pump {
   /** No turn follows at once. */
   #failed(error: Error): false {
     this.#calls.doubt();
-    this.backlog.unparking.lost();
+    this.#backlog.unparking.lost();
     this.flying.doubt();
     this.#agenda.failed();
     this.#host.failed(this.partition, error);

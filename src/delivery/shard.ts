@@ -112,8 +112,8 @@ export class CallbackShard implements Service, PumpHost {
     this.#pumps.overflows(pump, parked);
   }
 
-  helped(pump: Pump): void {
-    this.#pumps.helped(pump, pump.backlog.parks && this.origins.parkedIn(pump.partition) > 0);
+  helped(pump: Pump, parks: boolean): void {
+    this.#pumps.helped(pump, parks && this.origins.parkedIn(pump.partition) > 0);
   }
 
   /** Redis is short of memory: finished batches go early (`purge`), and no excerpts of answers are kept (`brief`). */
