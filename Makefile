@@ -59,6 +59,7 @@ test: setup/browser build check audit ## Check, then all tests; each file has it
 	@$(call run-tests,find test -name '*.test.ts')
 
 test/full: TEST_MS_MAX := 900000
+test/full: export TEST_RUNS := 5
 test/full: setup/browser build check audit ## The same, and the long ones
 	@$(call run-tests,find test -name '*.test.ts' -o -path 'test/full/*.full.ts')
 
@@ -118,7 +119,7 @@ fingerprint = find README.md src docs deploy -type f \( -name README.md -o -name
 define run-tests
 mkdir -p .make; files=$$($(1) | sort); \
 if [ -z "$$files" ]; then echo 'No test files found.' >&2; exit 1; fi; \
-code=0; TEST_DIST=dist node --import tsx --test --test-concurrency=2 --test-timeout=$(or $(TEST_MS_MAX),300000) \
+code=0; TEST_DIST=dist node --import tsx --test --test-concurrency=3 --test-timeout=$(or $(TEST_MS_MAX),300000) \
   --test-reporter=spec --test-reporter-destination=stdout \
   --test-reporter=./scripts/slowest-files.js --test-reporter-destination=.make/slowest \
   $$files || code=$$?; \

@@ -324,6 +324,11 @@ if notes_left <= 0 then
   local accounts = ring_read(root .. 'ready:n', WINDOW)
   if ring_left(accounts) > 0 or not accounts.whole then notes_ready = 2 end
 end
+-- Accounts beyond those that were looked at: none of these had anything that may run.
+local unseen = false
+for _, cls in ipairs(order) do
+  if (cls ~= 'n' or notes_left > 0) and not ring_read(root .. 'ready:' .. cls, WINDOW).whole then unseen = true end
+end
 
 local holders = root .. 'holders'
 local alone = call('HLEN', holders) == 0
@@ -355,4 +360,4 @@ if #runs > 0 then
     call('SPUBLISH', root .. 'bell', string.format('%d', now_ms + ALIVE_MS))
   end
 end
-return { now_ms, (left <= 0 or visits >= VISITS_MAX or expanded or #granted == 2 * GRANTED_MAX) and 1 or notes_ready, delays_first() or 0, parked, runs, outbox_write(), suspects_met }
+return { now_ms, (left <= 0 or visits >= VISITS_MAX or unseen or expanded or #granted == 2 * GRANTED_MAX) and 1 or notes_ready, delays_first() or 0, parked, runs, outbox_write(), suspects_met }

@@ -1,10 +1,7 @@
 // The benches of `make bench`, in their small size: that they run and count right, never that anything is fast.
 import assert from 'node:assert/strict';
-import { execFile } from 'node:child_process';
 import { before, test } from 'node:test';
-import { promisify } from 'node:util';
-
-const TIME_MS_MAX = 120_000;
+import { runBench } from '../helpers/bench-run.ts';
 
 interface Line {
   smoke: boolean;
@@ -17,10 +14,7 @@ interface Line {
 let line: Line;
 
 before(async () => {
-  // From src, so that nothing needs to be built first.
-  const args = ['--import', 'tsx', 'bench/main.ts', '--smoke', '--json', '--engine', 'src/main.ts', 'end_to_end', 'idle'];
-  const { stdout } = await promisify(execFile)(process.execPath, args, { timeout: TIME_MS_MAX });
-  line = JSON.parse(stdout) as Line;
+  line = (await runBench('main', '--smoke', 'end_to_end', 'idle')) as Line;
 });
 
 test('a run says what it ran on', () => {

@@ -8,10 +8,11 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { startRedis } from '../helpers/redis.ts';
+import { runs } from '../helpers/runs.ts';
 import { ROWS } from './kinds.ts';
 import { Scenario } from './scenario.ts';
 
-const SCENARIOS = Number(process.env.LIMITER_SCENARIOS ?? 600);
+const SCENARIOS = runs(250);
 const AT_ONCE = 32;
 const FIRST_SEED = Number(process.env.LIMITER_FIRST_SEED ?? Math.floor(Date.now() / 1000) % 1_000_000_000);
 const ONLY = process.env.LIMITER_SEED;

@@ -7,6 +7,7 @@ import { type CronFields, parseCron } from '../../src/schedules/expression.ts';
 import { count, next, previous } from '../../src/schedules/next.ts';
 import { leadOf, localTime, storedTiming, type Timing, ticksBetween, timingOf, upcoming } from '../../src/schedules/preview.ts';
 import { type Zone, zoneOf } from '../../src/schedules/zone.ts';
+import { runs } from '../helpers/runs.ts';
 import { AGREED, BY_HAND, type Case } from './cases.ts';
 
 const MINUTE_MS = 60_000;
@@ -135,7 +136,7 @@ const PLACE = fc.constantFrom(...ZONES).chain((name) => {
     .tuple(fc.oneof({ weight: 4, arbitrary: near }, { weight: 1, arbitrary: any }), shift)
     .map(([at_ms, minutes]) => ({ name, from_ms: Math.floor(at_ms / MINUTE_MS) * MINUTE_MS + minutes * MINUTE_MS }));
 });
-const RUNS = { numRuns: 80, ...(process.env['FC_SEED'] === undefined ? {} : { seed: Number(process.env['FC_SEED']) }) };
+const RUNS = { numRuns: runs(30), ...(process.env['FC_SEED'] === undefined ? {} : { seed: Number(process.env['FC_SEED']) }) };
 
 describe('properties', () => {
   test('stepping from fire to fire gives exactly the set that the rule defines', () => {
@@ -164,7 +165,7 @@ describe('properties', () => {
         assert.equal(previous(fields, place, second, second - first), first);
         assert.equal(previous(fields, place, second, second - first - 1), null);
       }),
-      { ...RUNS, numRuns: 500 },
+      { ...RUNS, numRuns: runs(200) },
     );
   });
 
@@ -176,7 +177,7 @@ describe('properties', () => {
         for (let at = next(fields, place, from_ms - 1); at !== null && at < from_ms + length_ms; at = next(fields, place, at)) stepped += 1;
         assert.equal(count(fields, place, from_ms, from_ms + length_ms), stepped);
       }),
-      { ...RUNS, numRuns: 60 },
+      { ...RUNS, numRuns: runs(25) },
     );
   });
 });

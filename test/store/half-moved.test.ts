@@ -16,9 +16,10 @@ import { startCluster, type TestNode } from '../helpers/cluster.ts';
 import { LIMIT_CALLS, limitedLanes, limitedRuns } from '../helpers/limited-scene.ts';
 import { until } from '../helpers/redis.ts';
 import { ACCOUNT, ClockedRedis, Rig, SETTINGS, T0, tasksOf } from '../helpers/rig.ts';
+import { runs } from '../helpers/runs.ts';
 import { build, type Scene } from './half-moved-scene.ts';
 
-const SEEDS = Number(process.env['HALF_MOVED_SEEDS'] ?? 5);
+const SEEDS = runs(3);
 const META = keys.partition(0);
 const MINUTE_MS = 60_000;
 const DAY_MS = 86_400_000;

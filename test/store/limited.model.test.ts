@@ -1,15 +1,16 @@
 // Tasks of rate limiters under random interleavings of everything that can happen to them; limited-model.ts says what is held true.
 //
-// The seed is printed; LIMITED_SEED and LIMITED_PATH run a failure again, LIMITED_RUNS sets the number of runs.
+// The seed is printed; LIMITED_SEED and LIMITED_PATH run a failure again, TEST_RUNS=10 makes ten times as many.
 import assert from 'node:assert/strict';
 import { after, type TestContext, test } from 'node:test';
 import fc from 'fast-check';
 import { reconciled } from '../helpers/reconciled.ts';
 import { startRig, T0 } from '../helpers/rig.ts';
+import { runs } from '../helpers/runs.ts';
 import { Run } from './limited-model.ts';
 import { step } from './limited-steps.ts';
 
-const RUNS = Number(process.env['LIMITED_RUNS'] ?? 120);
+const RUNS = runs(60);
 const STEPS_MAX = 80;
 const RECONCILE_EVERY = 25;
 

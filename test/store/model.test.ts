@@ -1,7 +1,7 @@
 // Random sequences of everything that can happen to batches, against a reference of the same (model.ts): after each step
 // every status, counter and state byte is compared, and the partition's invariants are checked.
 //
-// A failure prints a seed and a path; MODEL_SEED and MODEL_PATH run it again, MODEL_RUNS sets the number of runs.
+// A failure prints a seed and a path; MODEL_SEED and MODEL_PATH run it again, TEST_RUNS=10 makes ten times as many.
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import fc from 'fast-check';
@@ -11,9 +11,10 @@ import type { Claimed, Settlement, Verdict } from '../../src/store/partition.ts'
 import { type CheckedBatch, checkPartition } from '../helpers/check-partition.ts';
 import { reconciled } from '../helpers/reconciled.ts';
 import { startRig, type TaskSpec, tasksOf } from '../helpers/rig.ts';
+import { runs } from '../helpers/runs.ts';
 import { Model, type ModelBatch, RECOVERIES_MAX } from './model.ts';
 
-const RUNS = Number(process.env['MODEL_RUNS'] ?? 200);
+const RUNS = runs(100);
 const COMMANDS_MAX = 60;
 const ACCOUNTS = ['acme', 'rival'];
 const HOLDERS = ['h1', 'h2', 'h3'];

@@ -1,7 +1,7 @@
 // Random outcomes in random orders, and everything else that can happen to a batch, against a plain model of what it has to
 // tell: after each step its notifications are exactly those of the model, in order, with the same stats.
 //
-// A failure prints a seed and a path; NOTES_SEED and NOTES_PATH run it again, NOTES_RUNS sets the number of runs.
+// A failure prints a seed and a path; NOTES_SEED and NOTES_PATH run it again, TEST_RUNS=10 makes ten times as many.
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import fc from 'fast-check';
@@ -12,8 +12,9 @@ import type { Claimed, Verdict } from '../../src/store/partition.ts';
 import { decodePage } from '../../src/store/records.ts';
 import { reconciled } from '../helpers/reconciled.ts';
 import { ACCOUNT, startRig } from '../helpers/rig.ts';
+import { runs } from '../helpers/runs.ts';
 
-const RUNS = Number(process.env['NOTES_RUNS'] ?? 250);
+const RUNS = runs(120);
 const EXPIRATION_MS = 60_000;
 const EVENTS = ['on_progress', 'on_finish', 'on_success', 'on_death', 'on_complete'] as const;
 type EventName = (typeof EVENTS)[number];
