@@ -52,7 +52,7 @@ export type ToCallbackThread =
 export type FromCallbackThread = { type: 'metrics'; snapshot: MetricsSnapshot | null; limiters: readonly LimiterCounts[] };
 
 /** What callback threads of a process tell each other (delivery/pumps.ts), and where. */
-type ToCompany = { type: 'help'; partition: number; parked: readonly string[] } | { type: 'left'; partition: number };
+type ToCompany = { type: 'help'; partition: number; parked: readonly string[]; ready: boolean } | { type: 'left'; partition: number };
 const COMPANY = 'sluice-callbacks';
 
 const SNAPSHOT_MS = 1_000;
@@ -105,7 +105,7 @@ export async function runCallbacks({ data, port }: JobInput<CallbackThreadData>,
     outbound,
     relayer,
     company: {
-      help: (partition, parked) => company?.postMessage({ type: 'help', partition, parked } satisfies ToCompany),
+      help: (partition, parked, ready) => company?.postMessage({ type: 'help', partition, parked, ready } satisfies ToCompany),
       left: (partition) => company?.postMessage({ type: 'left', partition } satisfies ToCompany),
     },
     settings: {
@@ -130,7 +130,7 @@ export async function runCallbacks({ data, port }: JobInput<CallbackThreadData>,
   if (company !== null) {
     company.onmessage = (event) => {
       const told = (event as MessageEvent).data as ToCompany;
-      if (told.type === 'help') shard.help(told.partition, told.parked);
+      if (told.type === 'help') shard.help(told.partition, told.parked, told.ready);
       else shard.left(told.partition);
     };
   }

@@ -283,8 +283,12 @@ local order = turn == 6 and { 'r', 'f', 'n' } or turn == 7 and { 'n', 'f', 'r' }
 local weight = { f = 6, r = 1, n = 1 }
 -- Grants first: their units are spent whether they start or not. What its origin has no room for stays till its time is over.
 local granted = call('ZRANGE', root .. 'granted', 0, GRANTED_MAX - 1, 'WITHSCORES')
+local granted_left = #granted == 2 * GRANTED_MAX
 for i = 1, #granted, 2 do
-  if left <= 0 then break end
+  if left <= 0 then
+    granted_left = true
+    break
+  end
   local flow, text = string.match(granted[i], '^([^|]+)|(.*)$')
   local entry = entry_read(text)
   local origin = string.match(flow, '([%w*]+)$')
@@ -319,16 +323,14 @@ for round = 1, 2 do
   end
 end
 
-local notes_ready = 0
-if notes_left <= 0 then
-  local accounts = ring_read(root .. 'ready:n', WINDOW)
-  if ring_left(accounts) > 0 or not accounts.whole then notes_ready = 2 end
+-- Whether a class has accounts that another call may find something of: some were not looked at, or have more than this one may take.
+local function has_more(cls)
+  local accounts = ring_read(root .. 'ready:' .. cls, WINDOW)
+  return ring_left(accounts) > 0 or not accounts.whole
 end
--- Accounts beyond those that were looked at: none of these had anything that may run.
-local unseen = false
-for _, cls in ipairs(order) do
-  if (cls ~= 'n' or notes_left > 0) and not ring_read(root .. 'ready:' .. cls, WINDOW).whole then unseen = true end
-end
+-- What was dealt out from maps is in no ring that was read.
+local more = (has_more('f') or has_more('r') or expanded or granted_left) and 1 or 0
+if more == 0 and has_more('n') then more = notes_left > 0 and 1 or 2 end
 
 local holders = root .. 'holders'
 local alone = call('HLEN', holders) == 0
@@ -360,4 +362,4 @@ if #runs > 0 then
     call('SPUBLISH', root .. 'bell', string.format('%d', now_ms + ALIVE_MS))
   end
 end
-return { now_ms, (left <= 0 or visits >= VISITS_MAX or unseen or expanded or #granted == 2 * GRANTED_MAX) and 1 or notes_ready, delays_first() or 0, parked, runs, outbox_write(), suspects_met }
+return { now_ms, more, delays_first() or 0, parked, runs, outbox_write(), suspects_met }

@@ -37,10 +37,10 @@ export class Backlog {
     if (parked > origins.parkedIn(partition) + this.unparking.named) this.everything();
   }
 
-  /** Another thread has parked work for these origins and tells of it. */
-  passed(origins: Origins, partition: number, parked: readonly string[]): void {
+  /** Another thread has parked work for these origins and tells of it, and perhaps of what is `ready`. */
+  passed(origins: Origins, partition: number, parked: readonly string[], ready: boolean): void {
     for (const origin of parked) origins.parked(origin, partition);
-    this.found();
+    if (ready) this.found();
   }
 
   /** A helper has left, and what it knew to be parked. */
@@ -56,11 +56,11 @@ export class Backlog {
     return { room: origins.room(), unpark, rooms: origins.rooms(unpark) };
   }
 
-  /** A claim of so many places was answered. */
-  answered(origins: Origins, partition: number, reply: ClaimReply, places: number): void {
+  /** A claim was answered. */
+  answered(origins: Origins, partition: number, reply: ClaimReply): void {
     this.unparking.answered(origins, partition, reply.parked);
     if (reply.parked.length > 0) this.parks = true;
-    this.#ready = reply.more || reply.tasks.length >= places || this.unparking.all || this.#rung;
+    this.#ready = reply.more || this.unparking.all || this.#rung;
     this.#notes_ready = reply.more_notes;
     if (reply.suspects === 1) this.suspects = true;
     else if (reply.suspects === 2 || !reply.more) this.suspects = false;

@@ -1,7 +1,7 @@
 // How much of each origin a thread may have in flight, and which origins are broken.
 //
 // An origin gets as many places as it can use: twice what keeps it busy at the best latency seen lately (Little's law),
-// at least 512, at most its cap, and never more than half of what the others leave. One that never answered yet may have
+// at least 256, at most its cap, and never more than half of what the others leave. One that never answered yet may have
 // 1,024: so a host that hangs leaves room for all others, however much work waits for it, and one that takes its
 // time and answers gets enough to be fast all the same.
 // Work for an origin without room is parked in Redis and rung for when it has some.
@@ -21,10 +21,10 @@ interface Measure {
   unknown: number;
 }
 /**
- * 60 calls a millisecond are more than a thread makes, so twice that. A quick host has an eighth of its least as connections (outbound/pools.ts), and the
- * rest in the line for one: so claims are large, and few.
+ * 60 calls a millisecond are more than a thread makes, so twice that. A quick host has a quarter of its least as connections (outbound/pools.ts), and the
+ * rest in the line for one: so claims are large, and few. More than that would only keep it from other threads, that may have less to do.
  */
-const USUAL: Measure = { per_ms: 120, least: 512, unknown: 1024 };
+const USUAL: Measure = { per_ms: 120, least: 256, unknown: 1024 };
 /** While the thread is behind: so few that what it has to do at a time becomes less, so many that a host that takes seconds is as busy as before. */
 const BEHIND: Measure = { per_ms: 6, least: 256, unknown: 256 };
 /**
@@ -35,7 +35,11 @@ const ASIDE_MAX = 8;
 const ASIDE_LIMITS = 2;
 /** What a claim takes in its turn while other partitions wait for the same origin: so few that the turns come soon. */
 const TURN_MAX = 256;
-/** Parked work is rung for when a quarter of its origin's places is free, and after this when any is. */
+/**
+ * Parked work is rung for when a quarter of its origin's places is free, or so many, where as many are still in flight: else claims would be smaller than
+ * what they cost is worth. After UNRUNG_MS_MAX any is enough.
+ */
+const RUNG_MIN = 128;
 const UNRUNG_MS_MAX = 1_000;
 /** While the probe of a broken origin is under way elsewhere, it is asked for again after this. */
 export const PROBE_WAIT_MS = 250;
@@ -248,7 +252,8 @@ export class Origins {
   #wellBelow(origin: Origin): boolean {
     const left = this.#roomLeft(origin);
     if (origin.probe_ms !== null || this.#clock() - origin.rung_ms >= UNRUNG_MS_MAX) return left > 0;
-    return left >= Math.max(1, Math.floor(this.#placesOf(origin) / 4));
+    const places = this.#placesOf(origin);
+    return left >= Math.max(1, Math.floor(places / 4), Math.min(RUNG_MIN, places - RUNG_MIN));
   }
 
   #get(name: string): Origin {

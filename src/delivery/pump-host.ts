@@ -26,8 +26,8 @@ export interface PumpHost {
   claimEnded(pump: Pump, tasks: readonly Claimed[] | null): void;
   /** A turn ended and left work to claim. */
   stillHungry(pump: Pump): void;
-  /** More is there than was just claimed: ready, where the owner claimed, or parked for want of places for these origins. */
-  overflows(pump: Pump, parked: readonly string[]): void;
+  /** More is there than was just claimed: `ready`, or parked for want of places for these origins. */
+  overflows(pump: Pump, parked: readonly string[], ready: boolean): void;
   /** A helper found nothing more to claim and has nothing in flight; `parks`: a claim of his has parked some. */
   helped(pump: Pump, parks: boolean): void;
   origins: Origins;

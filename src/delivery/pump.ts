@@ -89,11 +89,11 @@ export class Pump {
     this.wake();
   }
 
-  /** Claims here, beside the owner or as the owner, as long as there is something to claim: work for `parked`, too, for which another has no room. */
-  help(parked: readonly string[]): void {
+  /** Claims here, beside the owner or as the owner, as long as there is something to claim: work for `parked`, for which another has no room, and what is `ready`. */
+  help(parked: readonly string[], ready: boolean): void {
     if (!this.owned) this.#role = 'helper';
     if (!this.owned && this.empty) this.#agenda.clear();
-    this.#backlog.passed(this.#host.origins, this.partition, parked);
+    this.#backlog.passed(this.#host.origins, this.partition, parked, ready);
     this.wake();
   }
 
@@ -345,7 +345,7 @@ export class Pump {
 
   #claimed(reply: ClaimReply, places: number): void {
     this.#calls.answered();
-    this.#backlog.answered(this.#host.origins, this.partition, reply, places);
+    this.#backlog.answered(this.#host.origins, this.partition, reply);
     this.#due(reply.first_due_ms);
     const { tasks } = reply;
     this.flying.claimed(tasks);
@@ -353,8 +353,9 @@ export class Pump {
     // A claim rounds up to whole pages, so it may bring a few more than were reserved.
     this.#host.release(places - tasks.length);
     const parked = this.#host.origins.whole(reply.parked);
-    const overflows = this.claiming && (parked.length > 0 || (this.owned && reply.more));
-    if (overflows && tasks.length >= CLAIM_HELP_MIN) this.#host.overflows(this, parked);
+    const ready = this.owned && reply.more;
+    const overflows = this.claiming && tasks.length >= CLAIM_HELP_MIN && (parked.length > 0 || ready);
+    if (overflows) this.#host.overflows(this, parked, ready);
     this.#host.run(this, tasks, reply.now_ms);
   }
 

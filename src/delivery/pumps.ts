@@ -7,8 +7,8 @@ import type { Pump } from './pump.ts';
 
 /** What a thread tells the others of its process. */
 export interface Company {
-  /** There is more work in a partition than a thread can take at once, ready or parked for these origins: who has little to do may take of it. */
-  help(partition: number, parked: readonly string[]): void;
+  /** There is more work in a partition than a thread can take at once, `ready` or parked for these origins: who has little to do may take of it. */
+  help(partition: number, parked: readonly string[], ready: boolean): void;
   /** A helper has left it: what he knew to be parked there is no longer his. */
   left(partition: number): void;
 }
@@ -96,17 +96,17 @@ export class Pumps {
   }
 
   /** More is there than was just claimed, by its owner or a helper. */
-  overflows(pump: Pump, parked: readonly string[]): void {
+  overflows(pump: Pump, parked: readonly string[], ready: boolean): void {
     const now_ms = monotonicMs();
     const what = parked.length > 0 ? 'parked' : 'ready';
     if (now_ms - this.#called_ms[what] < HELP_MS) return;
     this.#called_ms[what] = now_ms;
-    this.#company.help(pump.partition, parked);
+    this.#company.help(pump.partition, parked, ready);
   }
 
   /** Claims in a partition in which another thread works, too, until nothing is left there. */
-  help(partition: number, parked: readonly string[]): void {
-    this.#get(partition).help(parked);
+  help(partition: number, parked: readonly string[], ready: boolean): void {
+    this.#get(partition).help(parked, ready);
   }
 
   /** Its help is over. `parks`: work is parked there that nobody else may know of. */

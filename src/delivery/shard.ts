@@ -99,17 +99,17 @@ export class CallbackShard implements Service, PumpHost {
   }
 
   /** Another thread has more work in a partition than it can take; who has no more to do than a claim brings joins in. */
-  help(partition: number, parked: readonly string[]): void {
+  help(partition: number, parked: readonly string[], ready: boolean): void {
     if (this.#draining || this.#turns.long || this.#deps.outbound.behind || this.#places.taken > CLAIM_MAX) return;
-    this.#pumps.help(partition, parked);
+    this.#pumps.help(partition, parked, ready);
   }
 
   left(partition: number): void {
     this.#pumps.left(partition);
   }
 
-  overflows(pump: Pump, parked: readonly string[]): void {
-    this.#pumps.overflows(pump, parked);
+  overflows(pump: Pump, parked: readonly string[], ready: boolean): void {
+    this.#pumps.overflows(pump, parked, ready);
   }
 
   helped(pump: Pump, parks: boolean): void {

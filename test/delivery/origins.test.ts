@@ -62,7 +62,7 @@ describe('room of an origin', () => {
     turns.long = true;
     assert.deepEqual([...rooms(), origins.room()], [2048, 256, 256, 256]);
     turns.long = false;
-    assert.deepEqual([...rooms(), origins.room()], [2048, 2048, 512, 1024]);
+    assert.deepEqual([...rooms(), origins.room()], [2048, 2048, 256, 1024]);
   });
 
   test('the best latency counts: time that calls spent waiting for us earns no more places', () => {
@@ -77,7 +77,7 @@ describe('room of an origin', () => {
     answerAll(origins, 'host', 1, 1);
     clock.ms += 5_001;
     answerAll(origins, 'host', 1, 10);
-    assert.equal(roomOf(origins, 'host'), 512);
+    assert.equal(roomOf(origins, 'host'), 256);
     clock.ms += 5_001;
     answerAll(origins, 'host', 1, 10);
     assert.equal(roomOf(origins, 'host'), 1200);
@@ -85,10 +85,27 @@ describe('room of an origin', () => {
 });
 
 describe('parked work', () => {
-  test('is rung for once a quarter of the places is free, in each partition once', () => {
+  for (const [cap, duration_ms, places, free] of [
+    [2048, 5, 600, 150],
+    [2048, 1, 256, 128],
+    [200, 1, 200, 72],
+    [100, 1, 100, 25],
+  ] as const)
+    test(`of ${places} places ${free} have to be free before work that waits for them is rung for`, () => {
+      const { origins } = setUp(cap);
+      answerAll(origins, 'host', 1, duration_ms);
+      for (let i = 0; i < places; i++) origins.began('host');
+      origins.parked('host', 3);
+      for (let i = 1; i < free; i++) origins.ended('host', 'timeout', 1);
+      assert.equal(origins.hasUnparkable(3), false);
+      origins.ended('host', 'timeout', 1);
+      assert.equal(origins.hasUnparkable(3), true);
+    });
+
+  test('is rung for in each partition once', () => {
     const { origins } = setUp();
     answerAll(origins, 'host', 1, 1);
-    for (let i = 0; i < 512; i++) origins.began('host');
+    for (let i = 0; i < 256; i++) origins.began('host');
     origins.parked('host', 3);
     origins.parked('host', 5);
     for (let i = 0; i < 127; i++) origins.ended('host', 'timeout', 1);
@@ -103,12 +120,12 @@ describe('parked work', () => {
 
   test('goes by turns where partitions wait for it: whose turn it is not has none', () => {
     const { origins } = setUp();
-    answerAll(origins, 'host', 1, 1);
-    assert.deepEqual(origins.rooms([]), [['host', 512]], 'nobody waits');
+    answerAll(origins, 'host', 1, 10);
+    assert.deepEqual(origins.rooms([]), [['host', 1200]], 'nobody waits');
     for (const partition of [3, 5]) origins.parked('host', partition);
     assert.deepEqual(origins.rooms([]), [['host', 8]], 'others wait: a few, of what is not parked');
     assert.deepEqual(origins.rooms(origins.unparkable(3)), [['host', 256]], 'a turn, while another waits');
-    assert.deepEqual(origins.rooms(origins.unparkable(5)), [['host', 512]], 'a turn, and nobody waits');
+    assert.deepEqual(origins.rooms(origins.unparkable(5)), [['host', 1200]], 'a turn, and nobody waits');
   });
 
   test('is rung for after a second where any place is free, as of a host that hangs and met a thread that was behind', () => {
@@ -139,7 +156,7 @@ describe('parked work', () => {
     assert.equal(origins.hasRoom('host'), false, 'it never answered');
     answerAll(origins, 'host', 1, 1);
     assert.equal(origins.hasRoom('host'), true);
-    for (let i = 0; i < 1023; i++) origins.began('host');
+    for (let i = 0; i < 511; i++) origins.began('host');
     assert.equal(origins.hasRoom('host'), true);
     origins.began('host');
     assert.equal(origins.hasRoom('host'), false);
@@ -147,14 +164,14 @@ describe('parked work', () => {
 
   test('does not hold up a few that come later: they have places beyond the limit, up to twice as many, and none beyond the cap', () => {
     for (const [cap, most] of [
-      [2048, 1024],
-      [516, 516],
+      [2048, 512],
+      [260, 260],
     ] as const) {
       const { origins } = setUp(cap);
       answerAll(origins, 'host', 1, 1);
-      for (let i = 0; i < 512; i++) origins.began('host');
+      for (let i = 0; i < 256; i++) origins.began('host');
       for (const partition of [3, 5]) origins.parked('host', partition);
-      let in_flight = 512;
+      let in_flight = 256;
       for (let room = roomOf(origins, 'host'); room !== 0; room = roomOf(origins, 'host')) {
         assert.equal(room, Math.min(8, most - in_flight));
         origins.began('host');

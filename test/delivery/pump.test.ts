@@ -72,7 +72,7 @@ test('who helps claims beside the owner, and leaves when nothing is left to clai
   owner.bell('0');
   await until(() => mine.overflown === 1, 5_000, 'the owner to ask for help');
   mine.places = 0;
-  helper.help([]);
+  helper.help([], true);
   await until(() => other.started.length === 96 - mine.started.length, 5_000, 'the rest to be claimed by who helps');
   assert.deepEqual([helper.owned, helper.claiming, other.helpers], [false, true, 0]);
   for (const { flight, index } of other.started) helper.settle({ flight, index, verdict: 'c', delay_ms: 0, result: '' });
@@ -94,15 +94,15 @@ test('what one of two has parked for want of room the other claims, owner and he
     owner.bell('0');
     await until(() => mine.overflown === round, 5_000, 'the owner to call');
     assert.deepEqual([mine.told, await redis.scard(keys.parked(0))], [[ORIGIN], 1]);
-    helper.help(mine.told);
+    helper.help(mine.told, false);
     await until(() => other.started.length === 40 * round, 5_000, 'the rest to be claimed by who helps');
     assert.equal(mine.started.length, ROOM * round);
   }
   assert.equal(other.overflown, 0);
   await create(ROOM + 40);
-  helper.help([]);
+  helper.help([], true);
   await until(() => other.overflown === 1, 5_000, 'who helps to call');
-  owner.help(other.told);
+  owner.help(other.told, false);
   await until(() => mine.started.length === 2 * ROOM + 40, 5_000, 'the rest to be claimed by the owner');
   assert.deepEqual([owner.owned, other.started.length], [true, 80 + ROOM]);
 });
