@@ -59,7 +59,7 @@ test: setup/browser build check audit ## Check, then all tests; each file has it
 	@$(call run-tests,find test -name '*.test.ts')
 
 test/full: TEST_MS_MAX := 900000
-test/full: export TEST_RUNS := 5
+test/full: export TEST_RUNS ?= 5
 test/full: setup/browser build check audit ## The same, and the long ones
 	@$(call run-tests,find test -name '*.test.ts' -o -path 'test/full/*.full.ts')
 

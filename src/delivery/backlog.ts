@@ -5,7 +5,8 @@ import { Unparking } from './unparking.ts';
 
 export class Backlog {
   readonly unparking = new Unparking();
-  #ready = true;
+  /** Some may be ready. Who is new here is told by whoever gave him the partition, or called him. */
+  #ready = false;
   /** Work came since the last claim was sent: that one's reply does not tell of it. */
   #rung = false;
   /** Notifications wait for a place of theirs. */

@@ -25,7 +25,7 @@ interface Measure {
  * rest in the line for one: so claims are large, and few. More than that would only keep it from other threads, that may have less to do.
  */
 const USUAL: Measure = { per_ms: 120, least: 256, unknown: 1024 };
-/** While the thread is behind: so few that what it has to do at a time becomes less, so many that a host that takes seconds is as busy as before. */
+/** While the thread is behind: no more than a quick host has, so that what it has to do at a time becomes less, and so many that a host that takes seconds is as busy as before. */
 const BEHIND: Measure = { per_ms: 6, least: 256, unknown: 256 };
 /**
  * For who was not there when its places were given away: so many at a claim, while it has less than this in flight, in limits. Claims that
@@ -36,9 +36,10 @@ const ASIDE_LIMITS = 2;
 /** What a claim takes in its turn while other partitions wait for the same origin: so few that the turns come soon. */
 const TURN_MAX = 256;
 /**
- * Parked work is rung for when a quarter of its origin's places is free, or so many, where as many are still in flight: else claims would be smaller than
- * what they cost is worth. After UNRUNG_MS_MAX any is enough.
+ * Parked work is rung for when a quarter of its origin's places is free. So soon after the last time it has to be so many, where as many are still in
+ * flight: else claims to a quick host would be smaller than what they cost is worth. After UNRUNG_MS_MAX any is enough.
  */
+const RUNG_SOON_MS = 25;
 const RUNG_MIN = 128;
 const UNRUNG_MS_MAX = 1_000;
 /** While the probe of a broken origin is under way elsewhere, it is asked for again after this. */
@@ -251,9 +252,11 @@ export class Origins {
   /** Ringing for each place that becomes free would be a call a task; a place that is free for long may be one that nobody makes free again. */
   #wellBelow(origin: Origin): boolean {
     const left = this.#roomLeft(origin);
-    if (origin.probe_ms !== null || this.#clock() - origin.rung_ms >= UNRUNG_MS_MAX) return left > 0;
+    const since_ms = this.#clock() - origin.rung_ms;
+    if (origin.probe_ms !== null || since_ms >= UNRUNG_MS_MAX) return left > 0;
     const places = this.#placesOf(origin);
-    return left >= Math.max(1, Math.floor(places / 4), Math.min(RUNG_MIN, places - RUNG_MIN));
+    const few = since_ms < RUNG_SOON_MS ? Math.min(RUNG_MIN, places - RUNG_MIN) : 1;
+    return left >= Math.max(1, Math.floor(places / 4), few);
   }
 
   #get(name: string): Origin {

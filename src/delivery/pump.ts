@@ -353,9 +353,8 @@ export class Pump {
     // A claim rounds up to whole pages, so it may bring a few more than were reserved.
     this.#host.release(places - tasks.length);
     const parked = this.#host.origins.whole(reply.parked);
-    const ready = this.owned && reply.more;
-    const overflows = this.claiming && tasks.length >= CLAIM_HELP_MIN && (parked.length > 0 || ready);
-    if (overflows) this.#host.overflows(this, parked, ready);
+    const overflows = this.claiming && tasks.length >= CLAIM_HELP_MIN && (parked.length > 0 || (this.owned && reply.more));
+    if (overflows) this.#host.overflows(this, parked, reply.more);
     this.#host.run(this, tasks, reply.now_ms);
   }
 

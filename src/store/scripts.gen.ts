@@ -10444,6 +10444,7 @@ local ALIVE_MS = 2000
 local SHARE_MIN = 8
 local visits = 0
 local expanded = false
+local granted_left = false
 local runs, active, starts, saved = {}, {}, {}, {}
 local left = budget
 local suspects_left, suspects_met = suspects, 0
@@ -10570,7 +10571,7 @@ local function take_granted(b, entry, flow, origin, member, until_ms)
   rooms[origin] = room_of(origin) - started
   granted_take(member)
   if from <= entry.to then
-    if rooms[origin] <= 0 then starved[origin] = true end
+    if rooms[origin] <= 0 then starved[origin] = true else granted_left = true end
     granted_add(until_ms, flow .. '|' .. entry_of(entry.core, from, entry.to, entry.attempts, entry.recoveries, entry.timeout_s,
       entry.due_ms, entry.limit))
   end
@@ -10656,7 +10657,7 @@ local turn = call_no % 8
 local order = turn == 6 and { 'r', 'f', 'n' } or turn == 7 and { 'n', 'f', 'r' } or { 'f', 'r', 'n' }
 local weight = { f = 6, r = 1, n = 1 }
 local granted = call('ZRANGE', root .. 'granted', 0, GRANTED_MAX - 1, 'WITHSCORES')
-local granted_left = #granted == 2 * GRANTED_MAX
+local moved = false
 for i = 1, #granted, 2 do
   if left <= 0 then
     granted_left = true
@@ -10667,10 +10668,13 @@ for i = 1, #granted, 2 do
   local origin = string.match(flow, '([%w*]+)$')
   local b, limit = batch_load(entry.core), limit_read(entry.limit)
   local left_ms = tonumber(granted[i + 1]) - now_ms
+  moved = moved or room_of(origin) > 0
   if not b or not batch_live(b) or round_entry_stale(b, entry) then
+    moved = true
     limited_unused(now_ms, limit, entry.core, entry.from, entry.to)
     granted_take(granted[i])
   elseif left_ms < SPARE * limit.life_ms and limit.kind ~= 'c' or left_ms > limit.life_ms + GRANT_AHEAD_MS_MAX then
+    moved = true
     limited_return(now_ms, flow, entry)
     granted_take(granted[i])
   elseif room_of(origin) <= 0 then
@@ -10679,6 +10683,7 @@ for i = 1, #granted, 2 do
     left = left - take_granted(b, entry, flow, origin, granted[i], granted[i + 1])
   end
 end
+if #granted == 2 * GRANTED_MAX and moved then granted_left = true end
 local classes = 0
 for _, cls in ipairs(order) do
   if ring_left(ring_read(root .. 'ready:' .. cls, WINDOW)) > 0 then classes = classes + 1 end
@@ -10727,7 +10732,7 @@ if #runs > 0 then
   end
 end
 return { now_ms, more, delays_first() or 0, parked, runs, outbox_write(), suspects_met }`,
-  map: [[1,"lua/partition/claim.lua",1],[2,"lua/partition/claim.lua",9],[3,"lua/partition/claim.lua",18],[4,"lua/partition/claim.lua",17],[5,"lua/partition/claim.lua",16],[6,"lua/partition/claim.lua",15],[7,"lua/partition/claim.lua",14],[8,"lua/partition/claim.lua",13],[9,"lua/partition/claim.lua",12],[10,"lua/partition/claim.lua",11],[11,"lua/partition/claim.lua",10],[12,"lua/partition/claim.lua",19],[13,"lua/lib/root.lua",2],[15,"lua/lib/root.lua",8],[16,"lua/lib/batch.lua",13],[17,"lua/lib/batch.lua",15],[38,"lua/lib/batch.lua",44],[39,"lua/lib/batch.lua",50],[40,"lua/lib/batch.lua",52],[41,"lua/lib/batch.lua",54],[42,"lua/lib/batch.lua",63],[54,"lua/lib/batch.lua",76],[55,"lua/lib/batch.lua",110],[58,"lua/lib/batch.lua",130],[66,"lua/lib/batch.lua",139],[85,"lua/lib/ring.lua",4],[86,"lua/lib/ring.lua",6],[94,"lua/lib/ring.lua",16],[100,"lua/lib/ring.lua",24],[101,"lua/lib/ring.lua",26],[102,"lua/lib/ring.lua",28],[103,"lua/lib/ring.lua",31],[110,"lua/lib/ring.lua",40],[114,"lua/lib/ring.lua",46],[122,"lua/lib/ring.lua",55],[128,"lua/lib/ready.lua",9],[129,"lua/lib/ready.lua",11],[130,"lua/lib/ready.lua",14],[144,"lua/lib/ready.lua",29],[149,"lua/lib/ready.lua",35],[161,"lua/lib/ready.lua",48],[164,"lua/lib/ready.lua",52],[170,"lua/lib/ready.lua",63],[173,"lua/lib/ready.lua",67],[180,"lua/lib/ready.lua",76],[181,"lua/lib/delayed.lua",4],[183,"lua/lib/delayed.lua",7],[184,"lua/lib/delayed.lua",9],[188,"lua/lib/delayed.lua",15],[191,"lua/lib/delayed.lua",19],[199,"lua/lib/delayed.lua",29],[206,"lua/lib/outbox.lua",15],[210,"lua/lib/outbox.lua",20],[211,"lua/lib/outbox.lua",22],[212,"lua/lib/outbox.lua",24],[213,"lua/lib/outbox.lua",27],[214,"lua/lib/outbox.lua",29],[218,"lua/lib/outbox.lua",35],[230,"lua/lib/outbox.lua",49],[234,"lua/lib/outbox.lua",54],[244,"lua/lib/outbox.lua",66],[248,"lua/lib/outbox.lua",72],[252,"lua/lib/outbox.lua",88],[281,"lua/lib/limited.lua",16],[282,"lua/lib/limited.lua",18],[289,"lua/lib/limited.lua",27],[293,"lua/lib/limited.lua",33],[304,"lua/lib/limited.lua",46],[308,"lua/lib/limited.lua",52],[316,"lua/lib/limited.lua",62],[321,"lua/lib/limited.lua",76],[325,"lua/lib/limited.lua",82],[337,"lua/lib/granted.lua",3],[338,"lua/lib/granted.lua",5],[342,"lua/lib/granted.lua",10],[343,"lua/lib/granted.lua",12],[347,"lua/lib/parked.lua",5],[349,"lua/lib/parked.lua",8],[355,"lua/lib/parked.lua",16],[367,"lua/lib/parked.lua",30],[380,"lua/lib/parked.lua",45],[388,"lua/lib/parked.lua",56],[407,"lua/lib/results.lua",3],[416,"lua/lib/results.lua",13],[417,"lua/lib/results.lua",28],[418,"lua/lib/round.lua",24],[419,"lua/lib/round.lua",27],[420,"lua/lib/round.lua",30],[438,"lua/lib/round.lua",50],[445,"lua/lib/round.lua",59],[449,"lua/lib/round.lua",65],[453,"lua/lib/round.lua",70],[468,"lua/lib/suspect.lua",4],[470,"lua/lib/suspect.lua",8],[475,"lua/lib/suspect.lua",14],[478,"lua/partition/claim.lua",28],[479,"lua/partition/claim.lua",31],[480,"lua/partition/claim.lua",33],[481,"lua/partition/claim.lua",35],[486,"lua/partition/claim.lua",41],[487,"lua/partition/claim.lua",43],[488,"lua/partition/claim.lua",46],[495,"lua/partition/claim.lua",55],[501,"lua/partition/claim.lua",62],[505,"lua/partition/claim.lua",67],[521,"lua/partition/claim.lua",85],[522,"lua/partition/claim.lua",87],[526,"lua/partition/claim.lua",93],[539,"lua/partition/claim.lua",109],[544,"lua/partition/claim.lua",116],[547,"lua/partition/claim.lua",120],[565,"lua/partition/claim.lua",141],[591,"lua/partition/claim.lua",168],[592,"lua/partition/claim.lua",171],[616,"lua/partition/claim.lua",197],[620,"lua/partition/claim.lua",202],[661,"lua/partition/claim.lua",245],[677,"lua/partition/claim.lua",262],[691,"lua/partition/claim.lua",278],[692,"lua/partition/claim.lua",281],[695,"lua/partition/claim.lua",285],[719,"lua/partition/claim.lua",310],[734,"lua/partition/claim.lua",327],[738,"lua/partition/claim.lua",332],[740,"lua/partition/claim.lua",335],[742,"lua/partition/claim.lua",338],[761,"lua/partition/claim.lua",358],[762,"lua/partition/claim.lua",361]],
+  map: [[1,"lua/partition/claim.lua",1],[2,"lua/partition/claim.lua",9],[3,"lua/partition/claim.lua",18],[4,"lua/partition/claim.lua",17],[5,"lua/partition/claim.lua",16],[6,"lua/partition/claim.lua",15],[7,"lua/partition/claim.lua",14],[8,"lua/partition/claim.lua",13],[9,"lua/partition/claim.lua",12],[10,"lua/partition/claim.lua",11],[11,"lua/partition/claim.lua",10],[12,"lua/partition/claim.lua",19],[13,"lua/lib/root.lua",2],[15,"lua/lib/root.lua",8],[16,"lua/lib/batch.lua",13],[17,"lua/lib/batch.lua",15],[38,"lua/lib/batch.lua",44],[39,"lua/lib/batch.lua",50],[40,"lua/lib/batch.lua",52],[41,"lua/lib/batch.lua",54],[42,"lua/lib/batch.lua",63],[54,"lua/lib/batch.lua",76],[55,"lua/lib/batch.lua",110],[58,"lua/lib/batch.lua",130],[66,"lua/lib/batch.lua",139],[85,"lua/lib/ring.lua",4],[86,"lua/lib/ring.lua",6],[94,"lua/lib/ring.lua",16],[100,"lua/lib/ring.lua",24],[101,"lua/lib/ring.lua",26],[102,"lua/lib/ring.lua",28],[103,"lua/lib/ring.lua",31],[110,"lua/lib/ring.lua",40],[114,"lua/lib/ring.lua",46],[122,"lua/lib/ring.lua",55],[128,"lua/lib/ready.lua",9],[129,"lua/lib/ready.lua",11],[130,"lua/lib/ready.lua",14],[144,"lua/lib/ready.lua",29],[149,"lua/lib/ready.lua",35],[161,"lua/lib/ready.lua",48],[164,"lua/lib/ready.lua",52],[170,"lua/lib/ready.lua",63],[173,"lua/lib/ready.lua",67],[180,"lua/lib/ready.lua",76],[181,"lua/lib/delayed.lua",4],[183,"lua/lib/delayed.lua",7],[184,"lua/lib/delayed.lua",9],[188,"lua/lib/delayed.lua",15],[191,"lua/lib/delayed.lua",19],[199,"lua/lib/delayed.lua",29],[206,"lua/lib/outbox.lua",15],[210,"lua/lib/outbox.lua",20],[211,"lua/lib/outbox.lua",22],[212,"lua/lib/outbox.lua",24],[213,"lua/lib/outbox.lua",27],[214,"lua/lib/outbox.lua",29],[218,"lua/lib/outbox.lua",35],[230,"lua/lib/outbox.lua",49],[234,"lua/lib/outbox.lua",54],[244,"lua/lib/outbox.lua",66],[248,"lua/lib/outbox.lua",72],[252,"lua/lib/outbox.lua",88],[281,"lua/lib/limited.lua",16],[282,"lua/lib/limited.lua",18],[289,"lua/lib/limited.lua",27],[293,"lua/lib/limited.lua",33],[304,"lua/lib/limited.lua",46],[308,"lua/lib/limited.lua",52],[316,"lua/lib/limited.lua",62],[321,"lua/lib/limited.lua",76],[325,"lua/lib/limited.lua",82],[337,"lua/lib/granted.lua",3],[338,"lua/lib/granted.lua",5],[342,"lua/lib/granted.lua",10],[343,"lua/lib/granted.lua",12],[347,"lua/lib/parked.lua",5],[349,"lua/lib/parked.lua",8],[355,"lua/lib/parked.lua",16],[367,"lua/lib/parked.lua",30],[380,"lua/lib/parked.lua",45],[388,"lua/lib/parked.lua",56],[407,"lua/lib/results.lua",3],[416,"lua/lib/results.lua",13],[417,"lua/lib/results.lua",28],[418,"lua/lib/round.lua",24],[419,"lua/lib/round.lua",27],[420,"lua/lib/round.lua",30],[438,"lua/lib/round.lua",50],[445,"lua/lib/round.lua",59],[449,"lua/lib/round.lua",65],[453,"lua/lib/round.lua",70],[468,"lua/lib/suspect.lua",4],[470,"lua/lib/suspect.lua",8],[475,"lua/lib/suspect.lua",14],[478,"lua/partition/claim.lua",28],[479,"lua/partition/claim.lua",31],[480,"lua/partition/claim.lua",33],[481,"lua/partition/claim.lua",35],[484,"lua/partition/claim.lua",39],[487,"lua/partition/claim.lua",43],[488,"lua/partition/claim.lua",45],[489,"lua/partition/claim.lua",48],[496,"lua/partition/claim.lua",57],[502,"lua/partition/claim.lua",64],[506,"lua/partition/claim.lua",69],[522,"lua/partition/claim.lua",87],[523,"lua/partition/claim.lua",89],[527,"lua/partition/claim.lua",95],[540,"lua/partition/claim.lua",111],[545,"lua/partition/claim.lua",118],[548,"lua/partition/claim.lua",122],[566,"lua/partition/claim.lua",143],[592,"lua/partition/claim.lua",170],[593,"lua/partition/claim.lua",173],[617,"lua/partition/claim.lua",199],[621,"lua/partition/claim.lua",204],[662,"lua/partition/claim.lua",247],[678,"lua/partition/claim.lua",264],[692,"lua/partition/claim.lua",280],[693,"lua/partition/claim.lua",283],[696,"lua/partition/claim.lua",287],[723,"lua/partition/claim.lua",315],[724,"lua/partition/claim.lua",317],[739,"lua/partition/claim.lua",334],[743,"lua/partition/claim.lua",339],[745,"lua/partition/claim.lua",342],[747,"lua/partition/claim.lua",345],[766,"lua/partition/claim.lua",365],[767,"lua/partition/claim.lua",368]],
 });
 
 /** Lets tasks start that wait for rate limiters, as many as those allow now, and fails those that have waited too long. See lua/partition/grant.lua. */

@@ -102,6 +102,18 @@ describe('parked work', () => {
       assert.equal(origins.hasUnparkable(3), true);
     });
 
+  test('is rung for when a quarter is free where that took a while, as of a host with many calls that take long', () => {
+    const { origins, clock } = setUp();
+    answerAll(origins, 'host', 1, 1);
+    for (let i = 0; i < 256; i++) origins.began('host');
+    origins.parked('host', 3);
+    for (let i = 0; i < 64; i++) origins.ended('host', null, 1);
+    clock.ms += 24;
+    assert.equal(origins.hasUnparkable(3), false);
+    clock.ms += 1;
+    assert.equal(origins.hasUnparkable(3), true);
+  });
+
   test('is rung for in each partition once', () => {
     const { origins } = setUp();
     answerAll(origins, 'host', 1, 1);

@@ -83,9 +83,11 @@ export class Host implements PumpHost {
   overflown = 0;
   /** What the last call for help told of. */
   told: readonly string[] = [];
-  overflows(_pump: Pump, parked: readonly string[]): void {
+  ready = false;
+  overflows(_pump: Pump, parked: readonly string[], ready: boolean): void {
     this.overflown += 1;
     this.told = parked;
+    this.ready = ready;
   }
   helpers = 0;
   helped(pump: Pump): void {

@@ -71,6 +71,7 @@ test('who helps claims beside the owner, and leaves when nothing is left to clai
   mine.stillHungry = () => {};
   owner.bell('0');
   await until(() => mine.overflown === 1, 5_000, 'the owner to ask for help');
+  assert.deepEqual([mine.told, mine.ready], [[], true]);
   mine.places = 0;
   helper.help([], true);
   await until(() => other.started.length === 96 - mine.started.length, 5_000, 'the rest to be claimed by who helps');
@@ -93,7 +94,7 @@ test('what one of two has parked for want of room the other claims, owner and he
     await create(ROOM + 40);
     owner.bell('0');
     await until(() => mine.overflown === round, 5_000, 'the owner to call');
-    assert.deepEqual([mine.told, await redis.scard(keys.parked(0))], [[ORIGIN], 1]);
+    assert.deepEqual([mine.told, mine.ready, await redis.scard(keys.parked(0))], [[ORIGIN], false, 1]);
     helper.help(mine.told, false);
     await until(() => other.started.length === 40 * round, 5_000, 'the rest to be claimed by who helps');
     assert.equal(mine.started.length, ROOM * round);

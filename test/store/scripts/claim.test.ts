@@ -55,6 +55,15 @@ describe('partition/claim', () => {
     assert.ok(second.tasks.length >= 40, `${second.tasks.length} for 40 places`);
   });
 
+  test('that there is more is said where there is, and not where the budget is spent and nothing is left', async () => {
+    await rig.create({ tasks: 64 });
+    assert.equal((await rig.claimed('h1', 48)).more, true);
+    assert.equal((await rig.claimed('h1', 16)).more, false);
+    await rig.create({ tasks: 64 });
+    const parked = await rig.claimed('h1', 48, { rooms: [['o1', 48]] });
+    assert.deepEqual([parked.tasks.length, parked.more, parked.parked], [48, false, ['o1']], 'what is left is parked');
+  });
+
   test('an account behind more than a call looks at, all of them parked, is no reason to wait', async () => {
     for (let k = 0; k < 60; k++) await rig.create({ tasks: [{ origin: 'full' }], account: `acct${k}` });
     const last = await rig.create({ tasks: 1, account: 'last' });

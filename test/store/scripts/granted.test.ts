@@ -55,6 +55,33 @@ describe('grants', () => {
     assert.deepEqual(ages_ms, [29.5, 29.5]);
   });
 
+  test('of a grant that is more than one call may take the rest is told of', async () => {
+    const limit = await limiter(rig, 'many', 'concurrent', { limit: 40, lock_timeout: 60 });
+    await rig.create({ tasks: Array.from({ length: 40 }, () => ({ limit })) });
+    await relay(rig.redis, 0);
+    await grant(rig.redis, rig.now_ms, AHEAD_US);
+    await relay(rig.redis, 0);
+    const first = await rig.claimed('h1', 16);
+    assert.deepEqual([first.tasks.length, first.more], [16, true]);
+    const rest = await rig.claimed('h1', 40);
+    assert.deepEqual([rest.tasks.length, rest.more], [24, false]);
+  });
+
+  test('grants that all wait for room are no reason to ask again at once', async () => {
+    const limit = await limiter(rig, 'many', 'window', { limit: 200, interval: 1 });
+    for (let k = 0; k < 130; k++) await rig.create({ tasks: [{ limit }] });
+    await relay(rig.redis, 0);
+    for (let waits = 130; waits > 0; rig.pass(20)) {
+      await grant(rig.redis, rig.now_ms, AHEAD_US);
+      await relay(rig.redis, 0);
+      waits = 130 - (await rig.redis.zcard(`${keys.partition(0).slice(0, -1)}granted`));
+    }
+    const full = await rig.claimed('h1', 40, { rooms: [['o1', 0]] });
+    assert.deepEqual([full.tasks.length, full.more, full.parked], [0, false, ['o1']]);
+    const first = await rig.claimed('h1', 40, { unpark: ['o1'] });
+    assert.deepEqual([first.tasks.length, first.more], [40, true]);
+  });
+
   for (const back_ms of [5_000, HOUR_MS]) {
     test(`what was granted before the clock was set back by ${back_ms / 1000} s does not start when that time comes again`, async () => {
       await granted();
