@@ -12,7 +12,7 @@ import { runs } from '../helpers/runs.ts';
 import { ROWS } from './kinds.ts';
 import { Scenario } from './scenario.ts';
 
-const SCENARIOS = runs(250);
+const SCENARIOS = runs(150);
 const AT_ONCE = 32;
 const FIRST_SEED = Number(process.env.LIMITER_FIRST_SEED ?? Math.floor(Date.now() / 1000) % 1_000_000_000);
 const ONLY = process.env.LIMITER_SEED;
