@@ -89,8 +89,15 @@ test('what one of two has parked for want of room the other claims, owner and he
   for (const host of [mine, other]) host.stillHungry = () => {};
   owner.own();
   await until(() => mine.ticks > 0 && owner.empty, 5_000, 'the first look');
+  // Nothing takes his room here, so a look of the owner's would bring what he has parked.
+  const overflows = mine.overflows.bind(mine);
+  mine.overflows = (...told) => {
+    mine.places = 0;
+    overflows(...told);
+  };
   const ROOM = mine.origins.room();
   for (let round = 1; round <= 2; round++) {
+    mine.places = 100;
     await create(ROOM + 40);
     owner.bell('0');
     await until(() => mine.overflown === round, 5_000, 'the owner to call');
@@ -103,6 +110,7 @@ test('what one of two has parked for want of room the other claims, owner and he
   await create(ROOM + 40);
   helper.help([], true);
   await until(() => other.overflown === 1, 5_000, 'who helps to call');
+  mine.places = 100;
   owner.help(other.told, false);
   await until(() => mine.started.length === 2 * ROOM + 40, 5_000, 'the rest to be claimed by the owner');
   assert.deepEqual([owner.owned, other.started.length], [true, 80 + ROOM]);
