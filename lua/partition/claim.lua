@@ -285,7 +285,7 @@ local order = turn == 6 and { 'r', 'f', 'n' } or turn == 7 and { 'n', 'f', 'r' }
 local weight = { f = 6, r = 1, n = 1 }
 -- Grants first: their units are spent whether they start or not. What its origin has no room for stays till its time is over.
 local granted = call('ZRANGE', root .. 'granted', 0, GRANTED_MAX - 1, 'WITHSCORES')
-local moved = false
+local without_room = 0
 for i = 1, #granted, 2 do
   if left <= 0 then
     granted_left = true
@@ -296,23 +296,21 @@ for i = 1, #granted, 2 do
   local origin = string.match(flow, '([%w*]+)$')
   local b, limit = batch_load(entry.core), limit_read(entry.limit)
   local left_ms = tonumber(granted[i + 1]) - now_ms
-  moved = moved or room_of(origin) > 0
   if not b or not batch_live(b) or round_entry_stale(b, entry) then
-    moved = true
     limited_unused(now_ms, limit, entry.core, entry.from, entry.to)
     granted_take(granted[i])
   elseif left_ms < SPARE * limit.life_ms and limit.kind ~= 'c' or left_ms > limit.life_ms + GRANT_AHEAD_MS_MAX then
-    moved = true
     limited_return(now_ms, flow, entry)
     granted_take(granted[i])
   elseif room_of(origin) <= 0 then
+    without_room = without_room + 1
     starved[origin] = true
   else
     left = left - take_granted(b, entry, flow, origin, granted[i], granted[i + 1])
   end
 end
 -- Where all of these wait for room, so may those behind them.
-if #granted == 2 * GRANTED_MAX and moved then granted_left = true end
+if #granted == 2 * GRANTED_MAX and without_room < GRANTED_MAX then granted_left = true end
 -- Where one class alone has work, all of it is one visit: a range of its own for each share would cost as much again.
 local classes = 0
 for _, cls in ipairs(order) do
