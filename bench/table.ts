@@ -9,7 +9,8 @@
 //   --engine     what to start; default dist/main.js. A .ts file runs through tsx
 //   row …        only these, by name; nothing is recorded then
 //
-// A full run appends one line to bench/results.jsonl, from which scripts/gen-readme.ts writes the table of README.md.
+// A full run appends one line to bench/results.jsonl, from which scripts/gen-readme.ts writes the table of README.md. What a row
+// found is told as it ends, so that a later one that fails does not take it along.
 import { existsSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
@@ -17,7 +18,7 @@ import { BareRedis } from './lib/bare-redis.ts';
 import type { Figures } from './lib/bench.ts';
 import { Receiver } from './lib/receiver.ts';
 import { describeMachine, record } from './lib/report.ts';
-import { asText, judge, medians, type Samples, type TableRun } from './table/judge.ts';
+import { asText, judge, linesAsText, medians, type Samples, type TableRun } from './table/judge.ts';
 import { CALLBACK_THREADS, type Ground, type Row, type Side, startStage } from './table/row.ts';
 import { chosenRows, ROWS } from './table/rows.ts';
 
@@ -45,13 +46,16 @@ async function main(): Promise<void> {
   const shared = smoke ? await startStage({ entry, receiver, smoke }) : null;
   const ground: Ground = { entry, receiver, smoke, ...(shared === null ? {} : { shared }) };
   try {
+    const tell = (text: string): unknown => values.json || process.stderr.write(`${text}\n`);
     for (const row of rows) {
       const from_ms = performance.now();
-      if (!values.json) process.stderr.write(`${row.name}: ${row.what}\n`);
+      tell(`${row.name}: ${row.what}`);
       const samples = await measure(row, ground, repeats, run.left_out);
-      run.table.push(...judge(row, samples));
+      const lines = judge(row, samples);
+      run.table.push(...lines);
       run.figures[row.name] = medians(samples);
-      if (!values.json) process.stderr.write(`  ${((performance.now() - from_ms) / 1_000).toFixed(1)} s\n`);
+      tell(linesAsText(lines));
+      tell(`  ${((performance.now() - from_ms) / 1_000).toFixed(1)} s`);
     }
     process.stdout.write(values.json ? `${JSON.stringify(run)}\n` : asText(run));
     if (!smoke && rows === ROWS) record(run);

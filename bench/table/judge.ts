@@ -114,15 +114,15 @@ function number(value: number): string {
 
 /** For a terminal. */
 export function asText(run: TableRun): string {
-  const rows = [HEAD, ...run.table.map(cells)];
+  return `${[described(run), ...run.left_out, '', linesAsText(run.table)].join('\n')}\n`;
+}
+
+/** The same, of some of its lines alone. */
+export function linesAsText(lines: readonly Line[]): string {
+  const rows = [HEAD, ...lines.map(cells)];
   const widths = HEAD.map((_, column) => Math.max(...rows.map((row) => row[column]?.length ?? 0)));
-  const lines = rows.map((row) =>
-    row
-      .map((cell, column) => cell.padEnd(widths[column] ?? 0))
-      .join('  ')
-      .trimEnd(),
-  );
-  return `${[described(run), ...run.left_out, '', ...lines].join('\n')}\n`;
+  const padded = rows.map((row) => row.map((cell, column) => cell.padEnd(widths[column] ?? 0)).join('  '));
+  return padded.map((line) => line.trimEnd()).join('\n');
 }
 
 /** For README.md. */
