@@ -4,7 +4,7 @@
 
 /** How long a thread works at a stretch. */
 const WORK_MS = 0.5;
-/** How long it rests then: where small requests come, by its size, and where others of its kind wait behind it. Where nobody asked anything for a while it goes on. */
+/** How long it rests then: where small requests come, by its size, and less where others of its kind wait behind it. Where nobody asked for anything small for a while it goes on. */
 const REST_MS = 4;
 const SHORT_REST_MS = 0.5;
 const NO_REST_MS = 0;
@@ -62,8 +62,8 @@ export function restsBy(demand: Demand, asked_ms: number, now_ms: () => number):
       requests = demand.requests;
       requested_ms = now_ms();
     }
-    if (demand.calls > 1) return SHORT_REST_MS;
-    return now_ms() - requested_ms < EXPECTED_MS ? asked_ms : NO_REST_MS;
+    if (now_ms() - requested_ms >= EXPECTED_MS) return NO_REST_MS;
+    return demand.calls > 1 ? SHORT_REST_MS : asked_ms;
   };
 }
 

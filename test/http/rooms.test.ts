@@ -89,7 +89,7 @@ describe('rooms for large bodies', () => {
 });
 
 describe('a thread that rests', () => {
-  it('rests as it was told while others ask, shortly while one of its kind waits behind it, and not while nobody does', () => {
+  it('rests as it was told while others ask, shortly where one of its kind waits behind it, and not while nobody does', () => {
     const demand = new Demand();
     let now_ms = 0;
     const rest_ms = restsBy(new Demand(demand.cells), 4, () => now_ms);
@@ -106,9 +106,10 @@ describe('a thread that rests', () => {
     now_ms = 1000;
     assert.equal(rest_ms(), 0);
     demand.called(1);
+    assert.equal(rest_ms(), 0);
+    demand.served();
     assert.equal(rest_ms(), 0.5);
     demand.called(-1);
-    demand.served();
     assert.equal(rest_ms(), 4);
   });
 });
