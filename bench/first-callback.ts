@@ -11,8 +11,8 @@ import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { type Bench, pause } from './lib/bench.ts';
 import { endRedis } from './lib/engine.ts';
+import { freePort } from './lib/ports.ts';
 import { killAtExit } from './lib/process.ts';
-import { freePort } from './lib/server.ts';
 
 const ROOT = fileURLToPath(new URL('../', import.meta.url));
 /** The README says so; here it may be taken. */

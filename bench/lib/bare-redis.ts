@@ -5,9 +5,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Redis } from 'ioredis';
-import { cpuSeconds, endProcess, killAtExit } from './process.ts';
-
-const CONNECT_TRIES_MAX = 1_000;
+import { answered, cpuSeconds, endProcess, killAtExit } from './process.ts';
 
 export class BareRedis {
   /** Its unix socket. */
@@ -27,9 +25,9 @@ export class BareRedis {
   /** `append_only`: with an append-only file that is synced each second, as Sluice's Redis has. */
   static async start({ append_only = false } = {}): Promise<BareRedis> {
     const server = new BareRedis(mkdtempSync(join(tmpdir(), 'sluice-bench-redis-')), append_only);
-    const redis = new Redis({ path: server.path, retryStrategy: () => 5, maxRetriesPerRequest: CONNECT_TRIES_MAX });
+    const redis = new Redis({ path: server.path, retryStrategy: () => 5, maxRetriesPerRequest: null });
     redis.on('error', () => {}); // The first connects race the server's start.
-    await redis.ping();
+    await answered(server.#child, redis.ping());
     redis.disconnect();
     return server;
   }

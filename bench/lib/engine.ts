@@ -6,8 +6,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Redis } from 'ioredis';
 import { embeddedSocket } from '../../src/store/embedded.ts';
+import { freePort } from './ports.ts';
 import { cpuSeconds, endProcess, killAtExit } from './process.ts';
-import { freePort, spawnServer, untilReady } from './server.ts';
+import { spawnServer, untilReady } from './server.ts';
 
 export interface EngineOptions {
   /** dist/main.js, or src/main.ts (run through tsx). */

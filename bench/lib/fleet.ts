@@ -5,13 +5,13 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Redis } from 'ioredis';
 import { pause } from './bench.ts';
-import { cpuSeconds, endProcess, killAtExit } from './process.ts';
-import { freePort, spawnServer, untilReady } from './server.ts';
+import { freePort, freePorts } from './ports.ts';
+import { answered, cpuSeconds, endProcess, killAtExit } from './process.ts';
+import { spawnServer, untilReady } from './server.ts';
 
 const TOKENS = { a: 'the-token-of-account-a', b: 'the-token-of-account-b' };
 const SLOTS = 16_384;
 const LOOK_AGAIN_MS = 20;
-const CONNECT_TRIES_MAX = 1_000;
 
 export interface FleetOptions {
   entry: string;
@@ -50,11 +50,12 @@ export class Fleet {
       for (const child of [...servers, ...redis]) child.kill('SIGKILL');
       rmSync(dir, { recursive: true, force: true });
     });
-    const ports = await Promise.all(Array.from({ length: masters }, masterPort));
-    for (const port of ports) redis.push(startRedis(dir, port, masters > 1));
-    await formCluster(ports);
+    const ports = await freePorts(2 * masters);
+    const nodes = Array.from({ length: masters }, (_, i) => makeNode(dir, ports[i] ?? 0, masters > 1 ? ports[i + masters] : undefined));
+    redis.push(...nodes.map(({ child }) => child));
+    await formCluster(nodes);
     if (replica) redis.push(await startReplica(dir, ports[0] ?? 0));
-    const hosts = ports.map((port) => `127.0.0.1:${port}`).join(',');
+    const hosts = nodes.map(({ port }) => `127.0.0.1:${port}`).join(',');
     const urls: string[] = [];
     for (let i = 0; i < processes; i++) {
       const port = await freePort();
@@ -101,44 +102,47 @@ export class Fleet {
   }
 }
 
-/** A master of a Cluster also listens 10,000 above its port, and does not start where that is no port. */
-async function masterPort(): Promise<number> {
-  for (;;) {
-    const port = await freePort();
-    if (port + 10_000 < 65_536) return port;
-  }
+interface Node {
+  port: number;
+  /** Of a Cluster's node: where the others speak to it. */
+  bus_port: number | undefined;
+  child: ChildProcess;
 }
 
-function startRedis(dir: string, port: number, cluster: boolean, more: readonly string[] = []): ChildProcess {
+function makeNode(dir: string, port: number, bus_port?: number, more: readonly string[] = []): Node {
   const own = join(dir, `redis-${port}`);
   mkdirSync(own);
   const args = ['--port', String(port), '--bind', '127.0.0.1', '--dir', own, '--save', '', '--appendonly', 'yes'];
-  return spawn('redis-server', [...args, ...(cluster ? ['--cluster-enabled', 'yes'] : []), ...more], { stdio: 'ignore' });
+  const cluster = bus_port === undefined ? [] : ['--cluster-enabled', 'yes', '--cluster-port', String(bus_port)];
+  return { port, bus_port, child: spawn('redis-server', [...args, ...cluster, ...more], { stdio: 'ignore' }) };
+}
+
+function clientOf({ port }: Node): Redis {
+  const client = new Redis({ port, retryStrategy: () => 5, maxRetriesPerRequest: null });
+  client.on('error', () => {}); // The first connects race the server's start.
+  return client;
 }
 
 /** Resolves when it has all that the master has. */
 async function startReplica(dir: string, master_port: number): Promise<ChildProcess> {
-  const port = await freePort();
-  const child = startRedis(dir, port, false, ['--replicaof', '127.0.0.1', String(master_port)]);
-  const client = new Redis({ port, retryStrategy: () => 5, maxRetriesPerRequest: CONNECT_TRIES_MAX });
-  client.on('error', () => {}); // The first connects race the server's start.
-  while (!/^master_link_status:up/m.test(await client.info('replication'))) await pause(LOOK_AGAIN_MS);
+  const node = makeNode(dir, await freePort(), undefined, ['--replicaof', '127.0.0.1', String(master_port)]);
+  const client = clientOf(node);
+  while (!/^master_link_status:up/m.test(await answered(node.child, client.info('replication')))) await pause(LOOK_AGAIN_MS);
   client.disconnect();
-  return child;
+  return node.child;
 }
 
 /** Deals all slots to these nodes, in equal shares; of one node it only waits until it answers. */
-async function formCluster(ports: readonly number[]): Promise<void> {
-  const clients = ports.map((port) => new Redis({ port, retryStrategy: () => 5, maxRetriesPerRequest: CONNECT_TRIES_MAX }));
-  for (const client of clients) client.on('error', () => {}); // The first connects race the server's start.
-  await Promise.all(clients.map((client) => client.ping()));
-  if (ports.length > 1) {
-    const share = (i: number): number => Math.floor((i * SLOTS) / ports.length);
+async function formCluster(nodes: readonly Node[]): Promise<void> {
+  const clients = nodes.map(clientOf);
+  await Promise.all(clients.map((client, i) => answered((nodes[i] as Node).child, client.ping())));
+  if (nodes.length > 1) {
+    const share = (i: number): number => Math.floor((i * SLOTS) / nodes.length);
     await Promise.all(clients.map((client, i) => client.call('CLUSTER', 'ADDSLOTSRANGE', share(i), share(i + 1) - 1)));
-    for (const port of ports.slice(1)) await clients[0]?.call('CLUSTER', 'MEET', '127.0.0.1', port);
+    for (const { port, bus_port = 0 } of nodes.slice(1)) await clients[0]?.call('CLUSTER', 'MEET', '127.0.0.1', port, bus_port);
     const formed = async (): Promise<boolean> => {
       const told = await Promise.all(clients.map((client) => client.cluster('INFO')));
-      return told.every((text) => /cluster_state:ok/.test(text) && new RegExp(`cluster_known_nodes:${ports.length}`).test(text));
+      return told.every((text) => /cluster_state:ok/.test(text) && new RegExp(`cluster_known_nodes:${nodes.length}`).test(text));
     };
     while (!(await formed())) await pause(LOOK_AGAIN_MS);
   }

@@ -46,6 +46,21 @@ export async function endProcess(child: ChildProcess): Promise<void> {
   clearTimeout(timer);
 }
 
+/** Resolves with `waited`; rejects where the process that is to answer it has ended, or ends first. */
+export async function answered<Answer>(child: ChildProcess, waited: Promise<Answer>): Promise<Answer> {
+  let onExit = (): void => {};
+  const ended = new Promise<never>((_, reject) => {
+    onExit = () => reject(new Error(`${child.spawnargs.join(' ')} ended (${child.signalCode ?? child.exitCode})`));
+    if (child.exitCode !== null || child.signalCode !== null) onExit();
+    child.once('exit', onExit);
+  });
+  try {
+    return await Promise.race([waited, ended]);
+  } finally {
+    child.removeListener('exit', onExit);
+  }
+}
+
 /** One of our own helper processes: it says `{type: 'ready', port}` and then answers each message with one of its own. */
 export class Helper {
   readonly port: number;

@@ -1,6 +1,5 @@
 // A server's process, as the benches start it.
 import { type ChildProcess, spawn } from 'node:child_process';
-import { createServer } from 'node:net';
 
 const START_MS_MAX = 30_000;
 const LOOK_AGAIN_MS = 10;
@@ -31,18 +30,6 @@ export function spawnServer(entry: string, node_args: readonly string[], env: Re
 /** This environment without what configures another server. */
 function foreign(env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
   return Object.fromEntries(Object.entries(env).filter(([name]) => !name.startsWith('SLUICE_')));
-}
-
-export async function freePort(): Promise<number> {
-  const server = createServer();
-  const port = await new Promise<number>((resolve) => {
-    server.listen(0, '127.0.0.1', () => {
-      const address = server.address();
-      resolve(typeof address === 'object' && address !== null ? address.port : 0);
-    });
-  });
-  await new Promise((resolve) => server.close(resolve));
-  return port;
 }
 
 export async function untilReady(url: string, child: ChildProcess): Promise<void> {

@@ -1,9 +1,8 @@
 // Following a batch against real engines: over both kinds of stream, across an engine's death, and what is refused.
 import assert from 'node:assert/strict';
-import type { AddressInfo } from 'node:net';
-import { createServer } from 'node:net';
 import { after, test } from 'node:test';
 import WebSocket from 'ws';
+import { freePort } from '../../bench/lib/ports.ts';
 import { createClient, type Frame, SluiceError, type WatchOptions } from '../../src/client/index.ts';
 import { type Engine, startEngine, TOKENS } from '../helpers/engine.ts';
 import { startReceiver } from '../helpers/receiver.ts';
@@ -11,14 +10,6 @@ import { startRedis } from '../helpers/redis.ts';
 
 const [engine, receiver, redis] = await Promise.all([startEngine(), startReceiver(), startRedis()]);
 const client = createClient({ base_url: engine.url, token: TOKENS.acme });
-
-async function freePort(): Promise<number> {
-  const server = createServer();
-  await new Promise<void>((done) => server.listen(0, '127.0.0.1', done));
-  const { port } = server.address() as AddressInfo;
-  await new Promise((done) => server.close(done));
-  return port;
-}
 
 /** Node 20 has no WebSocket of its own, as browsers and later versions do. */
 const given: unknown = Reflect.get(globalThis, 'WebSocket');

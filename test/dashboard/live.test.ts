@@ -1,8 +1,8 @@
 // The dashboard while things happen: streams move it, and a server that comes back is found again.
 import assert from 'node:assert/strict';
-import { type AddressInfo, createServer } from 'node:net';
 import { test } from 'node:test';
 import type { Page } from 'playwright-core';
+import { freePort } from '../../bench/lib/ports.ts';
 import { createClient } from '../../src/client/index.ts';
 import { buildDashboard, openPage, signIn, startBrowser } from '../helpers/browser.ts';
 import { type Engine, startEngine, TOKENS } from '../helpers/engine.ts';
@@ -11,14 +11,6 @@ import { startRedis } from '../helpers/redis.ts';
 
 buildDashboard();
 const [browser, receiver, redis] = await Promise.all([startBrowser(), startReceiver(), startRedis()]);
-
-async function freePort(): Promise<number> {
-  const server = createServer();
-  await new Promise<void>((done) => server.listen(0, '127.0.0.1', done));
-  const { port } = server.address() as AddressInfo;
-  await new Promise((done) => server.close(done));
-  return port;
-}
 
 const done = (page: Page, count: number): Promise<void> => page.locator(`main [role=progressbar][aria-valuenow="${count}"]`).waitFor();
 

@@ -15,11 +15,16 @@ import { startRig } from '../helpers/rig.ts';
 const rig = await startRig();
 const { redis } = rig;
 after(() => redis.disconnect());
-beforeEach(() => rig.reset());
 
 const seen = { moved: 0, failed: 0, resent: 0 };
 const relayers: Relayer[] = [];
-after(() => Promise.all(relayers.map((relayer) => relayer.stop(1000))));
+const stopAll = (): Promise<unknown> => Promise.all(relayers.splice(0).map((relayer) => relayer.stop(1000)));
+// One that waits to try again would do so in the next test.
+beforeEach(async () => {
+  await stopAll();
+  await rig.reset();
+});
+after(stopAll);
 
 function makeRelayer(backoff: Backoff = { min_ms: 5, max_ms: 20 }, confirm?: () => Promise<void>): Relayer {
   Object.assign(seen, { moved: 0, failed: 0, resent: 0 });
@@ -127,7 +132,9 @@ test('what has arrived where no replica follows stands in no way of what is behi
     Array.from({ length: many }, (_, i) => ['hand', laneOf(2), `ref${i}`] as const),
   );
   await relayer.relay(0);
-  assert.deepEqual([await laneLength(2), seen.moved, seen.failed], [many, MESSAGES_MAX, 0]);
+  // What is behind goes on a little later, and may while the lane is asked for.
+  assert.deepEqual([seen.moved, seen.failed], [MESSAGES_MAX, 0]);
+  assert.equal(await laneLength(2), many);
 });
 
 test('what was carried is acknowledged at once where it has become much, and later where it is little', async (t) => {

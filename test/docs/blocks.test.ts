@@ -3,12 +3,12 @@
 // says why, on its page or in UNCHECKED.
 import assert from 'node:assert/strict';
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
-import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { parse as parseYaml } from 'yaml';
+import { freePorts } from '../../bench/lib/ports.ts';
 import { usage } from '../../src/cli/help.ts';
 import { COMMANDS } from '../../src/cli/table.ts';
 import { loadConfig } from '../../src/config.ts';
@@ -37,14 +37,6 @@ function blocksOf(page: string): Block[] {
   });
 }
 
-async function freePort(): Promise<number> {
-  const server = createServer();
-  await new Promise<void>((done) => server.listen(0, '127.0.0.1', done));
-  const { port } = server.address() as { port: number };
-  await new Promise((done) => server.close(done));
-  return port;
-}
-
 /** A directory that looks like a clone after `make start`; the ports of the page are free ones there. */
 async function clone(): Promise<{ dir: string; ports: [string, string][] }> {
   assert.ok(existsSync(join(ROOT, 'dist/cli.js')), 'make build comes first');
@@ -55,7 +47,7 @@ async function clone(): Promise<{ dir: string; ports: [string, string][] }> {
   writeFileSync(join(data_dir, 'token'), `${TOKEN}\n`, { mode: 0o600 });
   symlinkSync(data_dir, join(dir, 'data'));
   mkdirSync(join(dir, 'home'));
-  const [port, receiver] = [await freePort(), await freePort()];
+  const [port, receiver] = await freePorts(2);
   await startEngine({ data_dir, tokens: { default: TOKEN }, env: { SLUICE_PORT: String(port) } });
   const ports: [string, string][] = [
     ['8080', String(port)],

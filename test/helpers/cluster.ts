@@ -1,20 +1,17 @@
 // A real Redis Cluster on loopback ports: three masters, a replica for each, and handles to kill and start every node.
 import { spawn } from 'node:child_process';
 import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
-import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after } from 'node:test';
 import { Cluster, Redis } from 'ioredis';
+import { freePorts } from '../../bench/lib/ports.ts';
 import { endProcess, failed, killAtExit, stopOnce, until } from './redis.ts';
 
 const HOST = '127.0.0.1';
 const SLOTS = 16_384;
 const MASTERS = 3;
 const NODES = 2 * MASTERS;
-// Below the range from which the system takes ports for outgoing connections.
-const PORT_MIN = 20_000;
-const PORT_MAX = 32_000;
 const READY_MS_MAX = 30_000;
 
 type ClusterSettings = NonNullable<ConstructorParameters<typeof Cluster>[1]>;
@@ -174,23 +171,4 @@ async function masterOf(nodes: readonly TestNode[], key: string): Promise<TestNo
   const node = nodes.find((one) => one.port === port);
   if (node === undefined) throw new Error(`nobody serves slot ${slot}`);
   return node;
-}
-
-/** Ports that nobody listens on now; tried from a random place, so that test files side by side do not meet. */
-async function freePorts(count: number): Promise<number[]> {
-  const ports: number[] = [];
-  const first = Math.floor(Math.random() * (PORT_MAX - PORT_MIN));
-  for (let i = 0; i < PORT_MAX - PORT_MIN && ports.length < count; i++) {
-    const port = PORT_MIN + ((first + i) % (PORT_MAX - PORT_MIN));
-    if (await isFree(port)) ports.push(port);
-  }
-  return ports;
-}
-
-function isFree(port: number): Promise<boolean> {
-  return new Promise((resolve) => {
-    const probe = createServer();
-    probe.once('error', () => resolve(false));
-    probe.listen(port, HOST, () => probe.close(() => resolve(true)));
-  });
 }

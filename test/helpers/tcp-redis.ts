@@ -1,11 +1,11 @@
 // A real redis-server on a loopback port, or a Sentinel: what replication needs, which knows no unix sockets.
 import { spawn } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { type AddressInfo, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after } from 'node:test';
 import { Redis } from 'ioredis';
+import { freePort } from '../../bench/lib/ports.ts';
 import { endProcess, failed, killAtExit, stopOnce, until } from './redis.ts';
 
 const HOST = '127.0.0.1';
@@ -77,12 +77,4 @@ async function start(args: readonly string[], conf: readonly string[] | null = n
     throw error;
   }
   return { port, redis, kill, freeze: () => void server.kill('SIGSTOP'), thaw: () => void server.kill('SIGCONT') };
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer();
-  await new Promise<void>((resolve) => server.listen(0, HOST, resolve));
-  const { port } = server.address() as AddressInfo;
-  await new Promise((resolve) => server.close(resolve));
-  return port;
 }

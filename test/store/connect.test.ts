@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { mkdtempSync, realpathSync, rmSync, writeFileSync } from 'node:fs';
-import { type AddressInfo, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, test } from 'node:test';
 import { Redis } from 'ioredis';
+import { freePort } from '../../bench/lib/ports.ts';
 import { createLog } from '../../src/base/log.ts';
 import { parseInfo, refuseServer } from '../../src/store/checks.ts';
 import { joinStore, openStore, type Store, type StoreOptions } from '../../src/store/connect.ts';
@@ -383,12 +383,4 @@ async function startTcp(args: string[], conf?: string): Promise<Tcp> {
   });
   await redis.ping();
   return { port, redis, kill: () => endProcess(server, 'SIGKILL') };
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer();
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  const { port } = server.address() as AddressInfo;
-  await new Promise((resolve) => server.close(resolve));
-  return port;
 }
