@@ -46,6 +46,12 @@ export class PartitionClock {
     return silent_ms === Number.POSITIVE_INFINITY ? silent_ms : this.#most_ms + silent_ms * DRIFT;
   }
 
+  /** How much less that may be; Infinity where nothing was heard of it yet. */
+  get doubt_ms(): number {
+    const silent_ms = this.#monotonic() - this.#heard_ms;
+    return silent_ms === Number.POSITIVE_INFINITY ? silent_ms : this.unsure_ms + 2 * silent_ms * DRIFT;
+  }
+
   /** Whether it was ever heard. */
   get known(): boolean {
     return this.#heard_ms > Number.NEGATIVE_INFINITY;

@@ -16,6 +16,7 @@ import {
   acknowledge,
   type Failure,
   type RelayOptions,
+  readClock,
   receive,
   relay,
   type Slice,
@@ -23,7 +24,7 @@ import {
   sweep,
 } from '../store/outbox.ts';
 import type { RedisClient } from '../store/script.ts';
-import { PartitionClock } from './partition-clock.ts';
+import { DestinationClocks } from './destination-clocks.ts';
 
 /** Where a relayer's numbers go. */
 export interface RelayMeter {
@@ -75,8 +76,6 @@ const LATE_MS = 1_000;
 const ACK_DELAY_MS = 250;
 /** And at once where so many wait: half of what a reply brings along at most (lua/lib/outbox.lua), beyond which it takes the longer way. */
 const ACK_MESSAGES = 25;
-/** A µs, in ms. */
-const US_MS = 0.001;
 
 export class Relayer implements Service {
   readonly name = 'relayer';
@@ -87,13 +86,13 @@ export class Relayer implements Service {
   readonly #troubles = new Map<number, Trouble>();
   /** Until when the replicas of destinations are not waited for. */
   readonly #late = new Map<number, number>();
-  /** Of those that something was carried to. */
-  readonly #clocks = new Map<number, PartitionClock>();
+  readonly #clocks: DestinationClocks;
   #stopped = false;
 
   constructor(deps: RelayerDeps) {
     this.#deps = deps;
     this.#log = limitedLog(deps.log);
+    this.#clocks = new DestinationClocks((destination) => readClock(deps.client, destination));
   }
 
   async start(): Promise<void> {}
@@ -144,12 +143,7 @@ export class Relayer implements Service {
       if (this.#troubles.has(slice.destination)) return this.relay(source);
       try {
         const { client, keep } = this.#deps;
-        const clock = this.#clockOf(slice.destination);
-        const asked_ms = monotonicMs();
-        // The dates that come along are of the source's clock, which was known so far ahead of ours, at least, when they were read.
-        const ahead_ms = clock.ahead_ms - (slice.source_ms - slice.read_ms);
-        const { mark, done, wrote, now_ms } = await receive(client, source, slice, keep, Number.isFinite(ahead_ms) ? ahead_ms : undefined);
-        clock.heard(now_ms, asked_ms, US_MS);
+        const { mark, done, wrote } = await receive(client, source, slice, keep, this.#clocks);
         if (done < slice.messages.length) return this.relay(source);
         state.carried.set(slice.destination, { slice, mark });
         if (slice.messages.length >= ACK_MESSAGES && state.acks === 0) void this.#acknowledge(source, state);
@@ -204,6 +198,7 @@ export class Relayer implements Service {
       const reply = await relay(client, source, {
         except,
         confirm: (destination) => this.#confirm(destination),
+        clocks: this.#clocks,
         ...(keep === undefined ? {} : { keep }),
       });
       for (const destination of reply.wrote) if (destination !== source) void this.relay(destination);
@@ -263,15 +258,6 @@ export class Relayer implements Service {
     const now_ms = monotonicMs();
     const ends = destinations.map((destination) => Math.ceil(Math.max(0, (this.#troubles.get(destination)?.until_ms ?? 0) - now_ms)));
     return Math.min((this.#deps.backoff ?? BACKOFF).max_ms, ...ends);
-  }
-
-  #clockOf(destination: number): PartitionClock {
-    let clock = this.#clocks.get(destination);
-    if (clock === undefined) {
-      clock = new PartitionClock();
-      this.#clocks.set(destination, clock);
-    }
-    return clock;
   }
 
   #stateOf(source: number): Source {

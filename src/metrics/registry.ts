@@ -2,7 +2,8 @@
 //
 // A series is a plain array that its user holds on to: an observation is a search in 17 numbers and three additions,
 // without a map or a string. prom-client only writes the text, when somebody asks.
-import prom from 'prom-client';
+import { createRequire } from 'node:module';
+import type * as Prom from 'prom-client';
 import { endsWithin } from '../base/timing.ts';
 import { type CounterName, type GaugeName, type HistogramName, type Labels, METRICS, type MetricName, type MetricRow } from './table.ts';
 
@@ -65,9 +66,18 @@ export function createMetrics(options: { process_metrics?: boolean } = {}): Metr
   const snapshot_hooks: (() => void)[] = [];
   const text_hooks: (() => Promise<void>)[] = [];
   const change: Change = { seen: true };
-  const registry = new prom.Registry();
-  if (options.process_metrics === true) registerProcess(registry);
-  for (const name of NAMES) register(registry, name, () => total(name, own, retired, sources));
+  let known: Prom.Registry | null = null;
+  const registry = (): Prom.Registry => {
+    if (known !== null) return known;
+    // Only who writes the text loads what writes it: of the other threads' starts that took 60 ms each.
+    const prom = createRequire(import.meta.url)('prom-client') as typeof Prom;
+    known = new prom.Registry();
+    if (options.process_metrics === true) registerProcess(prom, known);
+    for (const name of NAMES) register(known, name, () => total(name, own, retired, sources));
+    return known;
+  };
+  // It counts from here on, as all the others.
+  if (options.process_metrics === true) registry();
 
   const series = (name: MetricName, labels: Readonly<Record<string, string>>): number[] => {
     change.seen = true;
@@ -119,9 +129,11 @@ export function createMetrics(options: { process_metrics?: boolean } = {}): Metr
     text: async () => {
       for (const hook of snapshot_hooks) hook();
       await Promise.all(text_hooks.map(atMost));
-      return registry.metrics();
+      return registry().metrics();
     },
-    content_type: registry.contentType,
+    get content_type() {
+      return registry().contentType;
+    },
   };
 }
 
@@ -199,7 +211,7 @@ function addAll(into: Series | undefined, from: Readonly<Record<string, readonly
 }
 
 /** Without those of the event loop's delay: `event_loop_lag_seconds` says it of each thread, and does not wake an idle one for it. */
-function registerProcess(registry: prom.Registry): void {
+function registerProcess(prom: typeof Prom, registry: Prom.Registry): void {
   prom.collectDefaultMetrics({ register: registry, eventLoopMonitoringPrecision: 3_600_000 });
   for (const of of ['min', 'max', 'mean', 'stddev', 'p50', 'p90', 'p99']) registry.removeSingleMetric(`nodejs_eventloop_lag_${of}_seconds`);
 }
@@ -210,7 +222,7 @@ interface Sample {
   metricName?: string;
 }
 
-function register(registry: prom.Registry, name: MetricName, read: () => Series): void {
+function register(registry: Prom.Registry, name: MetricName, read: () => Series): void {
   const row: MetricRow = METRICS[name];
   const full = `sluice_${name}`;
   const get = async (): Promise<{ name: string; help: string; type: string; values: Sample[]; aggregator: string }> => {
@@ -220,7 +232,7 @@ function register(registry: prom.Registry, name: MetricName, read: () => Series)
     return { name: full, help: row.help, type: row.kind, values, aggregator: 'sum' };
   };
   // All that a registry asks of a metric is its name and this `get`; prom-client's types only know its own classes.
-  registry.registerMetric({ name: full, help: row.help, get } as unknown as prom.Metric<string>);
+  registry.registerMetric({ name: full, help: row.help, get } as unknown as Prom.Metric<string>);
 }
 
 function samples(full: string, row: MetricRow, key: string, numbers: readonly number[]): Sample[] {

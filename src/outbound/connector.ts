@@ -5,12 +5,13 @@
 //   3. the address at the other end of an open connection is judged once more.
 import { type LookupFunction, Socket } from 'node:net';
 import { rootCertificates } from 'node:tls';
-import { buildConnector } from 'undici';
+import type * as Undici from 'undici';
 import { addressVerdict, type EgressPolicy, parseAddress } from './addresses.ts';
 import { ConnectError, EBLOCKED, EDNS } from './failures.ts';
 import { type Awaiting, withoutContinue } from './interim.ts';
 import type { Reader, Reading } from './reading.ts';
 import type { Resolver } from './resolver.ts';
+import { buildConnector } from './undici.ts';
 
 /** A target that does not answer SYN within this time is not going to; the call's own deadline may come first. */
 const CONNECT_MS_MAX = 10_000;
@@ -27,7 +28,7 @@ export interface Opening extends Reader, Awaiting {
   readNow: (() => void) | null;
 }
 
-export type Connector = buildConnector.connector;
+export type Connector = Undici.buildConnector.connector;
 
 /** Makes the connector of each connection. `ca`: further trusted certificates (PEM) beside those of Node. */
 export function guardedConnectors(
@@ -46,8 +47,8 @@ export function guardedConnectors(
     // Node takes `ca` instead of its own list, not beside it.
     ...(ca === null ? {} : { ca: [...rootCertificates, ca] }),
   };
-  const secure = buildConnector(common as buildConnector.BuildOptions);
-  const plain = buildConnector({ ...common, onread: reading.onread } as buildConnector.BuildOptions);
+  const secure = buildConnector(common as Undici.buildConnector.BuildOptions);
+  const plain = buildConnector({ ...common, onread: reading.onread } as Undici.buildConnector.BuildOptions);
 
   return (slot) => (options, callback) => {
     const literal = parseAddress(options.hostname);

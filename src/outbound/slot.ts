@@ -3,9 +3,9 @@
 // Connections that were opened together are not closed together: a few hundred of them in one turn, each with undici's error and its stack, hold up
 // every call of the thread. So of an origin's connections the later ones live shorter, down to half as long.
 import type { Socket } from 'node:net';
-import { Client } from 'undici';
 import type { Carrier } from './attempt.ts';
 import type { Connector, Opening } from './connector.ts';
+import { Client } from './undici.ts';
 
 /** Below the 5 s after which a Node server drops an idle connection, so that a request seldom meets a closing one. */
 const KEEP_ALIVE_MS = 4_000;

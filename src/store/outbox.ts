@@ -9,11 +9,12 @@
 // was applied is known by its mark, what is acknowledged is removed by its whole text. What a failover of a lane's side
 // loses after it was acknowledged is found by the sweep, which asks lanes about references that have been away for long.
 // docs/decisions/0010-outbox.md says what exactly is guaranteed.
-import { Cluster } from 'ioredis';
+
 import { monotonicMs } from '../base/clock.ts';
 import { groupBy } from '../base/group-by.ts';
 import type { Keep } from './batches.ts';
 import { NotReplicated } from './errors.ts';
+import { Cluster } from './ioredis.ts';
 import { keys } from './keys.ts';
 import type { RedisClient } from './script.ts';
 import { outboxAck, outboxAsk, outboxAway, outboxOverdue, outboxReceive, outboxSlice } from './scripts.gen.ts';
@@ -54,8 +55,6 @@ export interface Received {
   applied: number;
   /** Whether messages were written there. */
   wrote: boolean;
-  /** The destination's clock. */
-  now_ms: number;
 }
 
 /** A reference about which its lane should be asked. */
@@ -87,6 +86,14 @@ export interface Failure {
   error: Error;
 }
 
+/** What is known of the clocks of partitions that lie on servers of their own. */
+export interface Clocks {
+  /** How far the destination's clock is ahead of the source's, at most, and how much less it may be. */
+  between(slice: Slice): Promise<{ ahead_ms: number; unsure_ms: number }>;
+  /** It answered with its time to what was asked then. */
+  heard(destination: number, now_ms: number, asked_ms: number): void;
+}
+
 export interface RelayOptions {
   /** How long what is finished stays, where a message ends a batch; for ever by default, which is for tests. */
   keep?: Keep;
@@ -102,6 +109,7 @@ export interface RelayOptions {
    * NotReplicated they have arrived: that is no failure of the destination, and where more waits than a call reads they are acknowledged all the same.
    */
   confirm?: (destination: number) => Promise<unknown>;
+  clocks?: Clocks;
 }
 
 export interface Relayed {
@@ -199,29 +207,39 @@ export async function readSlices(
 }
 
 /** What is passed where it is not known how far the destination's clock is ahead of the source's. */
-const AHEAD_UNKNOWN = Number.MAX_SAFE_INTEGER;
+const UNKNOWN = { ahead_ms: Number.MAX_SAFE_INTEGER, unsure_ms: 0 };
 
 /**
  * Applies messages at their destination; those that it has applied before are left out. Throws where they were read too long ago.
- * `ahead_ms` is how far the destination's clock is ahead of the source's, at most, where they have not the same.
+ * `clocks` are asked where the two partitions have not the same.
  */
 export async function receive(
   client: RedisClient,
   source: number,
   slice: Slice,
   keep: Keep = KEEP_FOR_EVER,
-  ahead_ms = AHEAD_UNKNOWN,
+  clocks?: Clocks,
 ): Promise<Received> {
   const { destination, messages, read_ms } = slice;
-  const age_ms = monotonicMs() - read_ms;
+  const shared = shareClock(client, source, destination);
+  const known = shared ? { ahead_ms: 0, unsure_ms: 0 } : ((await clocks?.between(slice)) ?? { ...UNKNOWN, unsure_ms: slice.unsure_ms });
+  const asked_ms = monotonicMs();
+  const age_ms = asked_ms - read_ms;
   if (age_ms + slice.unsure_ms > SLICE_MS_MAX) throw new Error(`the messages were read more than ${SLICE_MS_MAX} ms ago`);
-  const known = shareClock(client, source, destination) ? { unsure_ms: 0, ahead_ms: 0 } : { unsure_ms: slice.unsure_ms, ahead_ms };
   const [mark, done, applied, wrote, now_us] = await outboxReceive.call(
     client,
     { meta: keys.partition(destination) },
     { source, source_ms: slice.source_ms + age_ms, ...known, ...keep, messages },
   );
-  return { mark, done, applied, wrote: wrote === 1, now_ms: now_us / 1000 };
+  if (!shared) clocks?.heard(destination, now_us / 1000, asked_ms);
+  return { mark, done, applied, wrote: wrote === 1 };
+}
+
+/** A partition's clock, in ms: what a call that brings no message answers. */
+export async function readClock(client: RedisClient, partition: number): Promise<number> {
+  const nothing = { source: partition, source_ms: 0, ...UNKNOWN, ...KEEP_FOR_EVER, messages: [] };
+  const [, , , , now_us] = await outboxReceive.call(client, { meta: keys.partition(partition) }, nothing);
+  return now_us / 1000;
 }
 
 /** Whether one Redis serves both partitions: then they have one clock. */
@@ -261,8 +279,8 @@ export async function book(client: RedisClient, source: number, answers: readonl
 }
 
 /** How many messages of the slice were handed over and acknowledged. */
-async function moveSlice(client: RedisClient, source: number, slice: Slice, { confirm, keep }: RelayOptions): Promise<Received> {
-  const received = await receive(client, source, slice, keep);
+async function moveSlice(client: RedisClient, source: number, slice: Slice, { confirm, keep, clocks }: RelayOptions): Promise<Received> {
+  const received = await receive(client, source, slice, keep, clocks);
   const { mark, done } = received;
   try {
     await confirm?.(slice.destination);

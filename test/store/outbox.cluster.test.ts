@@ -2,8 +2,10 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import type { Cluster } from 'ioredis';
+import { monotonicMs } from '../../src/base/clock.ts';
+import { DestinationClocks } from '../../src/delivery/destination-clocks.ts';
 import { keys } from '../../src/store/keys.ts';
-import { relay, sweep } from '../../src/store/outbox.ts';
+import { readClock, relay, sweep } from '../../src/store/outbox.ts';
 import { preparePartitions } from '../../src/store/partition.ts';
 import { partitionGrant } from '../../src/store/scripts.gen.ts';
 import { startCluster } from '../helpers/cluster.ts';
@@ -96,5 +98,22 @@ describe('on a Cluster', { timeout: 90_000 }, () => {
     await until(empty, WAIT_MS_MAX, 'everything to be forgotten');
     const [from, to] = [await readHeld(client, SOURCE), await readHeld(client, destination)];
     assert.deepEqual([from.outbox, from.away, from.since, to.lanes], [{}, {}, {}, {}]);
+  });
+
+  test('how far the clocks of two masters are apart is asked before the first message, and known from then on', async () => {
+    let asked = 0;
+    const clocks = new DestinationClocks((partition) => {
+      asked += 1;
+      return readClock(client, partition);
+    });
+    await append(client, SOURCE, [['hand', LANE, refOf(REFERENCES)]]);
+    await relay(client, SOURCE, { clocks });
+    assert.ok((await readHeld(client, destination)).lanes[LANE]?.includes(refOf(REFERENCES)));
+    assert.ok(asked >= 1, 'nobody asked');
+    // Here they are one, which is ours; Date.now() leaves out what is less than a ms.
+    const [asked_ms, source_ms, read_ms] = [monotonicMs(), Date.now(), monotonicMs()];
+    const slice = { destination, messages: [], read_ms, source_ms, unsure_ms: 1 + read_ms - asked_ms };
+    const { ahead_ms, unsure_ms } = await clocks.between(slice);
+    assert.ok(ahead_ms >= 0 && ahead_ms - unsure_ms <= 0, `${ahead_ms - unsure_ms} to ${ahead_ms} ms`);
   });
 });
