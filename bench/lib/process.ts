@@ -5,6 +5,7 @@ import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 
 const STOP_WAIT_MS = 10_000;
+const ANSWER_WAIT_MS = 30_000;
 
 /** Seconds of CPU (user and system, all threads) that a process has used. NaN where the system does not say. */
 export function cpuSeconds(pid: number): number {
@@ -46,17 +47,20 @@ export async function endProcess(child: ChildProcess): Promise<void> {
   clearTimeout(timer);
 }
 
-/** Resolves with `waited`; rejects where the process that is to answer it has ended, or ends first. */
+/** Resolves with `waited`; rejects where the process that is to answer it has ended, ends first, or takes half a minute. */
 export async function answered<Answer>(child: ChildProcess, waited: Promise<Answer>): Promise<Answer> {
   let onExit = (): void => {};
+  let timer: NodeJS.Timeout | undefined;
   const ended = new Promise<never>((_, reject) => {
     onExit = () => reject(new Error(`${child.spawnargs.join(' ')} ended (${child.signalCode ?? child.exitCode})`));
     if (child.exitCode !== null || child.signalCode !== null) onExit();
     child.once('exit', onExit);
+    timer = setTimeout(() => reject(new Error(`${child.spawnargs.join(' ')} does not answer`)), ANSWER_WAIT_MS);
   });
   try {
     return await Promise.race([waited, ended]);
   } finally {
+    clearTimeout(timer);
     child.removeListener('exit', onExit);
   }
 }

@@ -24,7 +24,7 @@ import {
   sweep,
 } from '../store/outbox.ts';
 import type { RedisClient } from '../store/script.ts';
-import { DestinationClocks } from './destination-clocks.ts';
+import { ServerClocks } from './server-clocks.ts';
 
 /** Where a relayer's numbers go. */
 export interface RelayMeter {
@@ -86,13 +86,13 @@ export class Relayer implements Service {
   readonly #troubles = new Map<number, Trouble>();
   /** Until when the replicas of destinations are not waited for. */
   readonly #late = new Map<number, number>();
-  readonly #clocks: DestinationClocks;
+  readonly #clocks: ServerClocks;
   #stopped = false;
 
   constructor(deps: RelayerDeps) {
     this.#deps = deps;
     this.#log = limitedLog(deps.log);
-    this.#clocks = new DestinationClocks((destination) => readClock(deps.client, destination));
+    this.#clocks = new ServerClocks((partition) => readClock(deps.client, partition));
   }
 
   async start(): Promise<void> {}

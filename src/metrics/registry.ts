@@ -44,7 +44,6 @@ export interface Metrics {
   retire(source: string): void;
   /** Everything, in Prometheus' text format. */
   text(): Promise<string>;
-  readonly content_type: string;
 }
 
 /** More series of one metric are counted as one, with `other` for every label. */
@@ -130,9 +129,6 @@ export function createMetrics(options: { process_metrics?: boolean } = {}): Metr
       for (const hook of snapshot_hooks) hook();
       await Promise.all(text_hooks.map(atMost));
       return registry().metrics();
-    },
-    get content_type() {
-      return registry().contentType;
     },
   };
 }

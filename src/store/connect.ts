@@ -1,5 +1,4 @@
 // Opens the store: finds or starts its Redis, checks that it is fit, and settles the number of partitions.
-
 import type { Log } from '../base/log.ts';
 import { endsWithin } from '../base/timing.ts';
 import { type ConnectionSpec, parseRedisUrl, type StoreKind, socketSpec } from './address.ts';

@@ -6,7 +6,6 @@
 // share the next one. What waits is bounded by the requests that the front door lets in.
 //
 // WAIT is best effort: a failover can choose a replica that did not acknowledge. It makes loss rare, not impossible.
-
 import { monotonicMs } from '../base/clock.ts';
 import { type LimitedLog, type Log, limitedLog } from '../base/log.ts';
 import type { ConnectionSpec } from './address.ts';

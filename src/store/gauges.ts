@@ -1,5 +1,4 @@
 // What an operator asks of Redis: how much waits, and how much memory is used.
-
 import { LIMITER_TYPES, letterOf } from '../schema/limiters/kinds.ts';
 import { parseInfo } from './checks.ts';
 import { Cluster } from './ioredis.ts';

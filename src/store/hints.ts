@@ -8,7 +8,6 @@
 // A channel is `on` a link and, once the server said so, `confirmed`. Confirmation is lost when the link closes, when
 // the server takes the channel away (its slot moves: a `sunsubscribe` push), and when the 5 s check finds fewer
 // channels on the server than here. Whatever was lost is asked for again, where the slot table now says.
-
 import { backoff_ms } from '../base/backoff.ts';
 import { monotonicMs } from '../base/clock.ts';
 import { limitedLog } from '../base/log.ts';

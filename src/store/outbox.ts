@@ -9,7 +9,6 @@
 // was applied is known by its mark, what is acknowledged is removed by its whole text. What a failover of a lane's side
 // loses after it was acknowledged is found by the sweep, which asks lanes about references that have been away for long.
 // docs/decisions/0010-outbox.md says what exactly is guaranteed.
-
 import { monotonicMs } from '../base/clock.ts';
 import { groupBy } from '../base/group-by.ts';
 import type { Keep } from './batches.ts';
@@ -86,12 +85,12 @@ export interface Failure {
   error: Error;
 }
 
-/** What is known of the clocks of partitions that lie on servers of their own. */
+/** What is known of the clocks of a Cluster's servers, by their names. */
 export interface Clocks {
-  /** How far the destination's clock is ahead of the source's, at most, and how much less it may be. */
-  between(slice: Slice): Promise<{ ahead_ms: number; unsure_ms: number }>;
+  /** How far that of the destination, which that server has, is ahead of the source's at most; null where it is not known. */
+  ahead_ms(slice: Slice, server: string): Promise<number | null>;
   /** It answered with its time to what was asked then. */
-  heard(destination: number, now_ms: number, asked_ms: number): void;
+  heard(server: string, now_ms: number, asked_ms: number): void;
 }
 
 export interface RelayOptions {
@@ -207,11 +206,13 @@ export async function readSlices(
 }
 
 /** What is passed where it is not known how far the destination's clock is ahead of the source's. */
-const UNKNOWN = { ahead_ms: Number.MAX_SAFE_INTEGER, unsure_ms: 0 };
+const AHEAD_UNKNOWN = Number.MAX_SAFE_INTEGER;
+/** Of all messages these alone are judged by their date. */
+const GRANT = /^\d+ grant /;
 
 /**
  * Applies messages at their destination; those that it has applied before are left out. Throws where they were read too long ago.
- * `clocks` are asked where the two partitions have not the same.
+ * `clocks` are asked for grants to another server.
  */
 export async function receive(
   client: RedisClient,
@@ -221,8 +222,13 @@ export async function receive(
   clocks?: Clocks,
 ): Promise<Received> {
   const { destination, messages, read_ms } = slice;
-  const shared = shareClock(client, source, destination);
-  const known = shared ? { ahead_ms: 0, unsure_ms: 0 } : ((await clocks?.between(slice)) ?? { ...UNKNOWN, unsure_ms: slice.unsure_ms });
+  const server = otherServer(client, source, destination);
+  let known = { ahead_ms: 0, unsure_ms: 0 };
+  if (server !== null) {
+    const dated = messages.some((message) => GRANT.test(message.toString('latin1')));
+    const ahead_ms = dated ? await clocks?.ahead_ms(slice, server) : null;
+    known = { ahead_ms: ahead_ms ?? AHEAD_UNKNOWN, unsure_ms: slice.unsure_ms };
+  }
   const asked_ms = monotonicMs();
   const age_ms = asked_ms - read_ms;
   if (age_ms + slice.unsure_ms > SLICE_MS_MAX) throw new Error(`the messages were read more than ${SLICE_MS_MAX} ms ago`);
@@ -231,22 +237,22 @@ export async function receive(
     { meta: keys.partition(destination) },
     { source, source_ms: slice.source_ms + age_ms, ...known, ...keep, messages },
   );
-  if (!shared) clocks?.heard(destination, now_us / 1000, asked_ms);
+  if (server !== null) clocks?.heard(server, now_us / 1000, asked_ms);
   return { mark, done, applied, wrote: wrote === 1 };
 }
 
-/** A partition's clock, in ms: what a call that brings no message answers. */
+/** The clock of a partition's server, in ms: what a call that brings no message answers. */
 export async function readClock(client: RedisClient, partition: number): Promise<number> {
-  const nothing = { source: partition, source_ms: 0, ...UNKNOWN, ...KEEP_FOR_EVER, messages: [] };
+  const nothing = { source: partition, source_ms: 0, unsure_ms: 0, ahead_ms: AHEAD_UNKNOWN, ...KEEP_FOR_EVER, messages: [] };
   const [, , , , now_us] = await outboxReceive.call(client, { meta: keys.partition(partition) }, nothing);
   return now_us / 1000;
 }
 
-/** Whether one Redis serves both partitions: then they have one clock. */
-function shareClock(client: RedisClient, partition: number, other: number): boolean {
-  if (!(client instanceof Cluster)) return true;
+/** The server that has `partition`, unless it has the other one too: then they have one clock. */
+function otherServer(client: RedisClient, other: number, partition: number): string | null {
+  if (!(client instanceof Cluster)) return null;
   const master = client.slots[slotOf(partitionTag(partition))]?.[0];
-  return master !== undefined && master === client.slots[slotOf(partitionTag(other))]?.[0];
+  return master === undefined ? '' : master === client.slots[slotOf(partitionTag(other))]?.[0] ? null : master;
 }
 
 /** Removes messages that were applied; true where more waits for their destination. */

@@ -3,13 +3,13 @@
 import assert from 'node:assert/strict';
 import { execFileSync, spawn, spawnSync } from 'node:child_process';
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
-import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { dirname, join, normalize } from 'node:path';
 import { after, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { Webhook } from 'standardwebhooks';
 import { parseAllDocuments } from 'yaml';
+import { freePort } from '../../bench/lib/ports.ts';
 import { judge } from '../../src/cli/doctor-redis.ts';
 import { loadConfig } from '../../src/config.ts';
 import { OPS_ROUTES } from '../../src/http/ops.ts';
@@ -209,10 +209,7 @@ test('Redis starts with the redis.conf, the doctor has nothing to say of it, and
 test('the example receiver takes what is signed with its secret, and nothing else', async () => {
   const dir = mkdtempSync(join(tmpdir(), 'sluice-receiver-'));
   after(() => rmSync(dir, { recursive: true, force: true }));
-  const probe = createServer();
-  await new Promise<void>((done) => probe.listen(0, done));
-  const { port } = probe.address() as { port: number };
-  await new Promise((done) => probe.close(done));
+  const port = await freePort();
   const secret = `whsec_${Buffer.from('an example of a secret, 24 by').toString('base64')}`;
   const child = spawn(process.execPath, ['--import', 'tsx', join(DEPLOY, 'compose/receiver.js')], {
     cwd: ROOT,

@@ -3,9 +3,9 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import type { Cluster } from 'ioredis';
 import { monotonicMs } from '../../src/base/clock.ts';
-import { DestinationClocks } from '../../src/delivery/destination-clocks.ts';
+import { ServerClocks } from '../../src/delivery/server-clocks.ts';
 import { keys } from '../../src/store/keys.ts';
-import { readClock, relay, sweep } from '../../src/store/outbox.ts';
+import { readClock, receive, relay, sweep } from '../../src/store/outbox.ts';
 import { preparePartitions } from '../../src/store/partition.ts';
 import { partitionGrant } from '../../src/store/scripts.gen.ts';
 import { startCluster } from '../helpers/cluster.ts';
@@ -18,6 +18,10 @@ const SOURCE = 0;
 const AFTER_MS = 3_000;
 const WAIT_MS_MAX = 30_000;
 const REFERENCES = 3_000;
+/** Above all that were written. */
+const SEQUENCE = 2 ** 52;
+const LIFE_MS = 500;
+const LONG_MS = 200;
 
 const cluster = await startCluster();
 const client = cluster.connect({ slotsRefreshTimeout: 2_000 });
@@ -100,20 +104,30 @@ describe('on a Cluster', { timeout: 90_000 }, () => {
     assert.deepEqual([from.outbox, from.away, from.since, to.lanes], [{}, {}, {}, {}]);
   });
 
-  test('how far the clocks of two masters are apart is asked before the first message, and known from then on', async () => {
+  test('a grant that was long on its way to another master lives no longer for it', async () => {
     let asked = 0;
-    const clocks = new DestinationClocks((partition) => {
+    const clocks = new ServerClocks((partition) => {
       asked += 1;
       return readClock(client, partition);
     });
-    await append(client, SOURCE, [['hand', LANE, refOf(REFERENCES)]]);
-    await relay(client, SOURCE, { clocks });
-    assert.ok((await readHeld(client, destination)).lanes[LANE]?.includes(refOf(REFERENCES)));
-    assert.ok(asked >= 1, 'nobody asked');
-    // Here they are one, which is ours; Date.now() leaves out what is less than a ms.
-    const [asked_ms, source_ms, read_ms] = [monotonicMs(), Date.now(), monotonicMs()];
-    const slice = { destination, messages: [], read_ms, source_ms, unsure_ms: 1 + read_ms - asked_ms };
-    const { ahead_ms, unsure_ms } = await clocks.between(slice);
-    assert.ok(ahead_ms >= 0 && ahead_ms - unsure_ms <= 0, `${ahead_ms - unsure_ms} to ${ahead_ms} ms`);
+    const receiveGrant = async (sequence: number, granted_ms: number): Promise<unknown> => {
+      const entry = `nobody,0,0,0,0,30,${granted_ms};${LANE},w,1,${granted_ms},0`;
+      const message = `${sequence} grant ${LANE} 1 ${granted_ms} ${LIFE_MS} 0 f:acme:o1|${entry}`;
+      const slice = { destination, messages: [message], read_ms: monotonicMs(), source_ms: granted_ms, unsure_ms: 0 };
+      return receive(client, SOURCE, slice, undefined, clocks);
+    };
+    await receiveGrant(SEQUENCE, Date.now());
+    assert.ok(asked >= 1, 'nobody asked for the clock');
+    const master = await cluster.masterOf(keys.partition(destination));
+    const granted_ms = Date.now();
+    master.freeze();
+    const received = receiveGrant(SEQUENCE + 1, granted_ms);
+    await until(async () => Date.now() > granted_ms + LONG_MS, WAIT_MS_MAX, 'the way to take long');
+    master.thaw();
+    await received;
+    const granted = await client.zrange(`${keys.partition(destination).slice(0, -1)}granted`, '0', '-1', 'WITHSCORES');
+    const at = granted.findIndex((member) => member.includes(`,${granted_ms};`));
+    const lives_ms = Number(granted[at + 1]) - granted_ms;
+    assert.ok(lives_ms > 0 && lives_ms < LIFE_MS + LONG_MS / 2, `it lives ${lives_ms} ms`);
   });
 });

@@ -42,6 +42,12 @@ describe('grants', () => {
     assert.deepEqual(ages_ms, [30, 30]);
   });
 
+  test('so nobody asks what time it is', async () => {
+    await granted();
+    const clocks = { ahead_ms: () => assert.fail('it was asked for'), heard: () => assert.fail('it was told') };
+    assert.equal((await relay(rig.redis, 0, { clocks })).moved, 1);
+  });
+
   test('and of two it is known how far the one is ahead of the other', async () => {
     await granted();
     const { slices } = await readSlices(rig.redis, 0);
