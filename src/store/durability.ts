@@ -45,6 +45,8 @@ export interface DurabilityDeps {
 }
 
 const WAIT_MS = 250;
+/** A Cluster without replicas stays one; each thread says it so often. */
+const REMIND_MS = 60_000;
 /** How long "no replica is attached" is believed. */
 const ALONE_MS = 1_000;
 const CONNECT_WAIT_MS = 1_000;
@@ -58,6 +60,7 @@ export function openDurability(deps: DurabilityDeps): Durability {
   if (deps.mode === 'local') return { local: true, confirm: async () => true, confirmHome: async () => true, close: () => {} };
   const { client, connection, mode } = deps;
   const log = limitedLog(deps.log);
+  const lasting = limitedLog(deps.log, REMIND_MS);
   const cluster = client instanceof Cluster ? client : null;
   const links = new Map<string, Link>();
 
@@ -87,7 +90,7 @@ export function openDurability(deps: DurabilityDeps): Durability {
     const acknowledged = await link.confirm(mark, cluster === null ? peerOf(client as Redis) : null);
     if (acknowledged) return true;
     if (mode === 'strict') throw new NotReplicated('no replica is attached');
-    log.warn({}, 'no replica is attached: accepted work is on one machine only');
+    lasting.warn({}, 'no replica is attached: accepted work is on one machine only');
     return false;
   };
 
