@@ -14,6 +14,7 @@ local b = batch_visible(core, account)
 if not b then return 0 end
 if b.h then
   b.h = nil
+  b.released = true
   if batch_live(b) then batch_end(b, now_ms, keep_ms) end -- what was cancelled or has expired ends by itself
   notify_plan(now_ms)
   call('HDEL', b.key, 'h')

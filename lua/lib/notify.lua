@@ -178,7 +178,8 @@ local function notify_use()
   -- What has not been told yet of a batch as this script leaves it.
   local function note_rest(b, now)
     local counted = b.n ~= b.n_was or b.c ~= b.c_was or b.f ~= b.f_was or b.x ~= b.x_was
-    local stopped = b.s ~= b.s_was and (b.s == 'cancelled' or b.s == 'expired')
+    -- A release stops nothing: all that is cancelled of what ends by it was told of.
+    local stopped = not b.released and b.s ~= b.s_was and (b.s == 'cancelled' or b.s == 'expired')
     if not note_settled(b) and (counted or stopped) then note_progress(b, now, b) end
     if b.s == 'expired' and b.f > b.f_was then
       note_death(b, now, b, note_unstarted(b), function() return note_expired(now) end)

@@ -187,7 +187,7 @@ test('work that comes due is claimed in the round trip that finds it', async (t)
 
 test('what is claimed after a long rest is started, and what was claimed long ago is not', async (t) => {
   const host = new Host();
-  const pump = new Pump(0, held, { ...SETTINGS, holder: 'rests', sweep_ms: 60_000, fence_ms: 200 }, host);
+  const pump = new Pump(0, held, { ...SETTINGS, holder: 'rests', sweep_ms: 60_000, fence_ms: 500 }, host);
   t.after(() => pump.close());
   pump.own();
   await until(() => host.ticks > 0 && pump.empty && pump.fence.passed, 5_000, 'the time to pass after which others may have taken over');
@@ -196,8 +196,15 @@ test('what is claimed after a long rest is started, and what was claimed long ag
   await until(() => host.started.length === 1, 5_000, 'the task to start');
   assert.equal(host.fenced, 0);
 
-  // The answer lies here while the process stands still.
-  held.meanwhile = () => new Promise((done) => setTimeout(done, 250));
+  // The answer lies here while the process stands still; a turn that brings no task may come before it.
+  const standStill = async (): Promise<void> => {
+    held.meanwhile = standStill;
+    await new Promise((done) => setTimeout(done, 600));
+  };
+  held.meanwhile = standStill;
+  t.after(() => {
+    held.meanwhile = null;
+  });
   await create(1);
   pump.bell('0');
   await until(() => host.started.length === 2, 5_000, 'the late answer');

@@ -325,6 +325,14 @@ test('the notifications of a batch are exactly those of the model', async () => 
   await fc.assert(fc.asyncProperty(setup, run), {
     numRuns: RUNS,
     endOnFailure: false,
+    examples: [
+      [
+        {
+          ...{ tasks: 1, hold: true, min_interval_ms: 0, events: ['on_progress', 'on_finish'], origins: ['webhookor1'] },
+          steps: [{ kind: 'cancelTask', index: 0 }, { kind: 'release' }],
+        },
+      ],
+    ],
     ...(seed === undefined ? {} : { seed: Number(seed) }),
     ...(path === undefined ? {} : { path }),
   });
