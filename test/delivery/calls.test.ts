@@ -15,7 +15,8 @@ test('the next offer is made so long after one was taken, or along with a settle
     calls.take(new InFlight(), () => {});
   };
   const gap_ms = 10;
-  const now_ms = monotonicMs();
+  // Whole ms, of which sums are the same in whatever order they are added.
+  const now_ms = Math.floor(monotonicMs());
   assert.equal(calls.turn(now_ms - 5, 'open', gap_ms, false), 'make');
   take();
   const due_ms = calls.due_ms('open', gap_ms);
