@@ -1,6 +1,7 @@
 // What the clocks of a Cluster's masters tell, as a relayer hears it. A grant that goes from a partition of one to a partition of another is
 // dated by the clock of the first, and by that it is judged how late its starts are.
 import { type Clock, monotonicMs } from '../base/clock.ts';
+import { endsWithin } from '../base/timing.ts';
 import type { Clocks, Slice } from '../store/outbox.ts';
 import { PartitionClock } from './partition-clock.ts';
 
@@ -40,7 +41,7 @@ export class ServerClocks implements Clocks {
       server.asking ??= this.#learn(server, destination).finally(() => {
         server.asking = null;
       });
-      await within(WAIT_MS_MAX, server.asking);
+      await endsWithin(server.asking, WAIT_MS_MAX);
     }
     // The source's was known to be so far ahead of ours, at least, when the messages were read.
     return server.clock.known ? server.clock.ahead_ms - (source_ms - read_ms) : null;
@@ -73,13 +74,4 @@ export class ServerClocks implements Clocks {
     }
     return server;
   }
-}
-
-async function within(wait_ms: number, work: Promise<void>): Promise<void> {
-  let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<void>((done) => {
-    timer = setTimeout(done, wait_ms);
-  });
-  await Promise.race([work, late]);
-  clearTimeout(timer);
 }

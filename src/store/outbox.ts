@@ -248,11 +248,12 @@ export async function readClock(client: RedisClient, partition: number): Promise
   return now_us / 1000;
 }
 
-/** The server that has `partition`, unless it has the other one too: then they have one clock. */
+/** The server that has `partition`, unless it has the other one too: then they have one clock. One that is not known yet is like no other. */
 function otherServer(client: RedisClient, other: number, partition: number): string | null {
   if (!(client instanceof Cluster)) return null;
-  const master = client.slots[slotOf(partitionTag(partition))]?.[0];
-  return master === undefined ? '' : master === client.slots[slotOf(partitionTag(other))]?.[0] ? null : master;
+  const masterOf = (of: number): string => client.slots[slotOf(partitionTag(of))]?.[0] ?? partitionTag(of);
+  const master = masterOf(partition);
+  return master === masterOf(other) ? null : master;
 }
 
 /** Removes messages that were applied; true where more waits for their destination. */
