@@ -21,11 +21,6 @@ export class Line<T> {
     return this.#size;
   }
 
-  /** Who has waited longest; null where nobody does. */
-  get first(): T | null {
-    return this.#head === null ? null : this.#head.item;
-  }
-
   /** Everybody, in turn. */
   all(): T[] {
     const all: T[] = [];

@@ -161,11 +161,14 @@ export class Origins {
     if (origin.probe_ms !== null) origin.probe_ms = this.#clock() + BREAKER_PROBE_MS;
   }
 
-  /** A call ended; `failure` is null where the host answered, or where nothing can be said about it. */
-  ended(name: string, failure: FailureCode | null, duration_ms: number): void {
+  /**
+   * A call ended; `failure` is null where the host answered, or where nothing can be said about it. `took_ms`: since it was sent. With the wait for a
+   * connection before that a host's latency would grow with its places, and its places with it.
+   */
+  ended(name: string, failure: FailureCode | null, took_ms: number): void {
     const origin = this.#get(name);
     origin.in_flight -= 1;
-    if (failure === null || failure === 'http_status') this.#learn(origin, duration_ms);
+    if (failure === null || failure === 'http_status') this.#learn(origin, took_ms);
     if (failure !== null && UNREACHABLE.has(failure)) {
       origin.failures += 1;
       if (origin.failures >= BREAKER_FAILURES && origin.probe_ms === null) {
@@ -182,14 +185,14 @@ export class Origins {
     }
   }
 
-  #learn(origin: Origin, duration_ms: number): void {
+  #learn(origin: Origin, took_ms: number): void {
     const now_ms = this.#clock();
     if (now_ms - origin.window_ms > LATENCY_WINDOW_MS) {
       origin.best_before_ms = origin.best_ms;
-      origin.best_ms = duration_ms;
+      origin.best_ms = took_ms;
       origin.window_ms = now_ms;
-    } else if (duration_ms < origin.best_ms) {
-      origin.best_ms = duration_ms;
+    } else if (took_ms < origin.best_ms) {
+      origin.best_ms = took_ms;
     }
   }
 

@@ -6,7 +6,7 @@ import { CLAIM_MAX, OFFER_GAP_MS, OFFERS_PER_S_MAX } from '../base/limits.ts';
 import { type LimitedLog, type Log, limitedLog } from '../base/log.ts';
 import type { Service } from '../base/service.ts';
 import { endsWithin, notBefore } from '../base/timing.ts';
-import type { FailureCode } from '../outbound/failures.ts';
+import type { Outcome } from '../outbound/call.ts';
 import type { Outbound } from '../outbound/outbound.ts';
 import { startsIn } from '../store/claimed.ts';
 import type { Hints } from '../store/hints.ts';
@@ -26,7 +26,7 @@ import { type Company, Pumps } from './pumps.ts';
 import type { Relayer } from './relayer.ts';
 import { SigningKeys } from './signing-keys.ts';
 import { Slots } from './slots.ts';
-import { specOf } from './spec.ts';
+import { callsByOrigin, specOf } from './spec.ts';
 import { Suspects } from './suspects.ts';
 import { tracedNotification, tracedTask } from './traced.ts';
 import { Turns } from './turns.ts';
@@ -229,7 +229,11 @@ export class CallbackShard implements Service, PumpHost {
     for (const task of tasks) this.origins.began(task.flight.origin);
     for (const [wait_ms, together] of groupBy(tasks, (task) => startsIn(task, now_ms))) {
       if (wait_ms === 0) this.#start(pump, together, now_ms, claimed_ms);
-      else notBefore(pump.clock.latest_ms(now_ms + wait_ms), () => this.#start(pump, together, pump.clock.now_ms(), claimed_ms));
+      else {
+        // Connections are opened meanwhile.
+        for (const [origin, calls] of callsByOrigin(together)) this.#deps.outbound.expect(origin, calls);
+        notBefore(pump.clock.latest_ms(now_ms + wait_ms), () => this.#start(pump, together, pump.clock.now_ms(), claimed_ms));
+      }
     }
   }
 
@@ -263,8 +267,7 @@ export class CallbackShard implements Service, PumpHost {
     if (wait_ms > 0) return this.#handBack(pump, task, wait_ms);
     if (task.of !== null) return this.#beginNotification(pump, task, secrets);
     const spec = specOf(task.head);
-    if (spec.valid_until_ms !== null && now_ms >= spec.valid_until_ms)
-      return this.#end(pump, settlementOfExpired(task, now_ms), 'shutdown', 0);
+    if (spec.valid_until_ms !== null && now_ms >= spec.valid_until_ms) return this.#end(pump, settlementOfExpired(task, now_ms), null);
     if (!again) this.#deps.meter.lag(Math.max(0, now_ms - task.due_ms));
     const { limit } = task.flight;
     // A limiter of rates counts it as of the grant, unless that was a while ago.
@@ -304,7 +307,7 @@ export class CallbackShard implements Service, PumpHost {
         const now_ms = pump.clock.now_ms();
         span?.ended(outcome, now_ms);
         const settlement = settlementOf(task, spec, told, { now_ms, dice: Math.random() });
-        this.#end(pump, settlement, outcome.error?.code ?? null, outcome.duration_ms);
+        this.#end(pump, settlement, outcome);
       },
     );
     const slot = limit?.kind === 'c' ? this.#slots.taken(running, pump) : null;
@@ -312,7 +315,7 @@ export class CallbackShard implements Service, PumpHost {
 
   #beginNotification(pump: Pump, task: Claimed, secrets: readonly Buffer[]): void {
     const notification = notificationOf(task);
-    if (notification === null) return this.#endNotification(pump, null, settlementOfLost(task, pump.clock.now_ms()), 'shutdown', 0);
+    if (notification === null) return this.#endNotification(pump, null, settlementOfLost(task, pump.clock.now_ms()), null);
     const span = tracedNotification(this.#deps.tracing, task, notification, pump.clock.now_ms());
     const headers = span?.headers ?? notification.headers;
     this.#deps.outbound.call({ ...notification, headers, attempt: task.attempt, secrets }, (outcome) => {
@@ -321,36 +324,31 @@ export class CallbackShard implements Service, PumpHost {
       const now = { now_ms: pump.clock.now_ms(), dice: Math.random() };
       span?.ended(outcome, now.now_ms);
       const settlement = settlementOfNotification(task, this.#deps.notification_delays_ms, told, now);
-      this.#endNotification(pump, notification, settlement, outcome.error?.code ?? null, outcome.duration_ms);
+      this.#endNotification(pump, notification, settlement, outcome);
     });
   }
 
-  #endNotification(
-    pump: Pump,
-    notification: Notification | null,
-    settlement: Settlement,
-    failure: FailureCode | null,
-    duration_ms: number,
-  ): void {
+  #endNotification(pump: Pump, notification: Notification | null, settlement: Settlement, outcome: Outcome | null): void {
     const lag_ms = notification === null ? 0 : Math.max(0, pump.clock.now_ms() - notification.at_ms);
     if (notification !== null) this.#deps.meter.notified(notification.event, END_NAMES[settlement.verdict], lag_ms);
-    this.#leave(pump, settlement, failure, duration_ms, true);
+    this.#leave(pump, settlement, outcome, true);
   }
 
   #handBack(pump: Pump, task: Claimed, delay_ms: number): void {
-    if (task.of !== null) return this.#leave(pump, handedBack(task, delay_ms), 'shutdown', 0, true);
-    this.#end(pump, handedBack(task, delay_ms), 'shutdown', 0);
+    if (task.of !== null) return this.#leave(pump, handedBack(task, delay_ms), null, true);
+    this.#end(pump, handedBack(task, delay_ms), null);
   }
 
-  #end(pump: Pump, settlement: Settlement, failure: FailureCode | null, duration_ms: number): void {
-    this.#deps.meter.ended(END_NAMES[settlement.verdict], duration_ms);
-    this.#leave(pump, settlement, failure, duration_ms, false);
+  #end(pump: Pump, settlement: Settlement, outcome: Outcome | null): void {
+    this.#deps.meter.ended(END_NAMES[settlement.verdict], outcome === null ? 0 : outcome.duration_ms);
+    this.#leave(pump, settlement, outcome, false);
   }
 
-  /** `failure` is null where the host answered; `shutdown` where nothing was learnt about it. */
-  #leave(pump: Pump, settlement: Settlement, failure: FailureCode | null, duration_ms: number, note: boolean): void {
+  /** `outcome` is null where there was no call. */
+  #leave(pump: Pump, settlement: Settlement, outcome: Outcome | null, note: boolean): void {
     this.#places.ended();
-    this.origins.ended(settlement.flight.origin, failure, duration_ms);
+    const failure = outcome === null ? 'shutdown' : (outcome.error?.code ?? null);
+    this.origins.ended(settlement.flight.origin, failure, outcome === null ? 0 : outcome.sent_for_ms);
     pump.settle(settlement);
     if (note) this.releaseNotes(1);
     this.release(1);

@@ -5,6 +5,7 @@ import type { TraceContext } from '../base/trace-context.ts';
 import type { Method } from '../outbound/call.ts';
 import { timestampMs } from '../schema/formats.ts';
 import type { RetryPolicy, Target } from '../schema/types.gen.ts';
+import type { Claimed } from '../store/claimed.ts';
 
 /** The head of a stored task: the task as given, without its payload. */
 export interface TaskHead {
@@ -55,6 +56,17 @@ export function specOf(head: Buffer): CallSpec {
   }
   by_head.set(head, spec);
   return spec;
+}
+
+/** How many of these call each origin. Notifications, whose heads are others, are left out. */
+export function callsByOrigin(tasks: Iterable<Pick<Claimed, 'of' | 'head'>>): Map<string, number> {
+  const calls = new Map<string, number>();
+  for (const { of, head } of tasks) {
+    if (of !== null) continue;
+    const { origin } = specOf(head);
+    calls.set(origin, (calls.get(origin) ?? 0) + 1);
+  }
+  return calls;
 }
 
 /** Where a task is queued, as its head says: what scripts were told when it was made. */

@@ -82,6 +82,8 @@ export class Attempt implements RunningCall, Timed, AnswerHead, Dispatcher.Dispa
   #held = true;
   /** The request was handed to an open connection. */
   #connected = false;
+  /** When that was. */
+  #sent_ms = 0;
   #status = 0;
   #informational = 0;
   #body_bytes = 0;
@@ -135,6 +137,7 @@ export class Attempt implements RunningCall, Timed, AnswerHead, Dispatcher.Dispa
 
   onConnect(abort: (error?: Error) => void): void {
     this.#connected = true;
+    this.#sent_ms = this.#machine.monotonic();
     if (this.finished) return abort(ENDED);
     if (this.call.sent?.() !== false) return;
     // Where this is thrown and the request not aborted undici keeps the connection, so the time that it took is not lost.
@@ -215,6 +218,7 @@ export class Attempt implements RunningCall, Timed, AnswerHead, Dispatcher.Dispa
       verdict,
       status_code: this.#status > 0 ? this.#status : null,
       duration_ms: Math.round(this.finished_ms - this.begun_ms),
+      sent_for_ms: this.#connected ? this.finished_ms - this.#sent_ms : 0,
       error: code === null ? null : { code, message },
       excerpt: this.#kept === null ? this.#text : excerptOf(this.#kept.subarray(0, this.#kept_bytes), this.#cut, this.textual),
       retry_after_ms: this.retry_after === null || verdict === 'success' ? null : retryAfterMs(this.retry_after, machine.now()),

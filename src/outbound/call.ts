@@ -49,6 +49,8 @@ export interface Outcome {
   status_code: number | null;
   /** Whole milliseconds from `call()` to the outcome. */
   duration_ms: number;
+  /** Of these, in milliseconds, those since it was handed to an open connection: what the target itself took, and no wait for a connection. 0 where it was not. */
+  sent_for_ms: number;
   /** Null exactly for `success`. The message never names an address that a name resolved to. */
   error: { code: FailureCode; message: string } | null;
   /** Up to 1 KiB of the answer where that is text. */

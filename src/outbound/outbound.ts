@@ -71,6 +71,11 @@ export class Outbound {
     return attempt;
   }
 
+  /** So many calls to this origin begin within some milliseconds: their first connections are opened now. */
+  expect(origin: string, calls: number): void {
+    this.#pools.origin(origin).expect(calls);
+  }
+
   /** Calls without an outcome yet, those that wait for a connection among them. */
   get running(): number {
     return this.#machine.deadlines.size;

@@ -8,8 +8,9 @@
 //
 // Of an origin a few connections are opened at a time, as many again as are open: what comes in a burst is mostly done by the first of
 // them before the last would have been there, and an origin that takes its time has all it may have after some round trips.
-// With PATIENT_FROM of them in use a call waits a while for one of these: where answers come quickly more connections carry no more
-// calls, and each call costs more, since nothing of its connection is in the processor's caches any more.
+// Beyond AT_ONCE of them in use there are more, twice as many with each look, where the host is what its calls wait for. A busy thread that it
+// answers quickly would carry no more calls by them, and each would cost it more: nothing of its connection is in the processor's caches any more.
+import { type EventLoopUtilization, performance } from 'node:perf_hooks';
 import type { Clock } from '../base/clock.ts';
 import { type EgressPolicy, isRefusedOrigin } from './addresses.ts';
 import type { Attempt, Lane } from './attempt.ts';
@@ -21,11 +22,12 @@ import { WaitingTurns } from './waiting.ts';
 const ORIGINS_MAX = 4_096;
 /** Connections of an origin that may be opened at a time, however few are open. */
 const OPENING_MIN = 16;
-/** With so many connections of an origin in use, a call waits this long in the line before it is worth another. */
-const PATIENT_FROM = 64;
-const PATIENCE_MS = 10;
-/** So often in a row a look may be late, and then it counts all the same: who is always late would wait for ever. */
-const LATE_LOOKS_MAX = 16;
+/** So many connections of an origin may be in use before anybody looks what its calls wait for. */
+const AT_ONCE = 16;
+const LOOK_MS = 10;
+/** A busy thread works for more of its time than this; a quick host has answered on one in so many of the connections in use when it is looked at again. */
+const BUSY_SHARE = 0.7;
+const QUICK_SHARE = 2;
 
 /** A host with no more in flight than this is not what makes turns long. */
 const FEW = 8;
@@ -50,10 +52,15 @@ export class Origin implements Lane, Paced {
   connections = 0;
   /** Those of them that were never open yet. */
   #opening = 0;
+  /** Those of them that no call has asked for yet. */
+  readonly #ahead = new Set<Slot>();
+  /** So many calls are to find a connection. */
+  #expected = 0;
   #in_flight = 0;
-  /** Looks whether somebody has waited for long. */
+  /** Connections that may be in use. */
+  #most = AT_ONCE;
+  /** Looks what those wait for who wait. */
   #look: NodeJS.Timeout | null = null;
-  #late_looks = 0;
   /** Calls that left their connection as it was. */
   #answered = 0;
   readonly #pools: Pools;
@@ -80,6 +87,32 @@ export class Origin implements Lane, Paced {
     this.#lookLater();
   }
 
+  /** So many calls begin in a moment: opens the connections that they might have at once. */
+  expect(calls: number): void {
+    if (this.refused || this.#pools.closed) return;
+    this.#expected = Math.min(calls, OPENING_MIN, this.#pools.options.connections_per_origin_max);
+    this.#openAhead();
+  }
+
+  #openAhead(): void {
+    while (this.connections < this.#expected && this.#pools.hasBudget()) {
+      if (!this.#pools.pace.hasTime()) return this.#pools.pace.later(this);
+      const slot = this.#open();
+      this.#ahead.add(slot);
+      slot.connect((error) => this.#failedAhead(slot, error));
+    }
+    this.#expected = 0;
+  }
+
+  /** As if it had been opened for the first that waits. */
+  #failedAhead(slot: Slot, error: Error): void {
+    if (!this.#ahead.delete(slot)) return;
+    this.#forget(slot);
+    slot.destroy();
+    this.waiting.shift()?.onError(error);
+    this.#goOn();
+  }
+
   leave(attempt: Attempt): void {
     const slot = attempt.slot;
     attempt.slot = null;
@@ -97,15 +130,19 @@ export class Origin implements Lane, Paced {
       this.#goOn();
     } else {
       this.#answered += 1;
-      const next = this.waiting.shift();
-      if (next !== null) next.send(slot);
-      else {
-        slot.free = true;
-        this.free.push(slot);
-        this.#pools.free++;
-      }
+      this.#idle(slot);
     }
-    if (--this.#in_flight === 0) this.#pools.resting.add(this);
+    if (--this.#in_flight < AT_ONCE) this.#most = AT_ONCE;
+    if (this.#in_flight === 0) this.#pools.resting.add(this);
+  }
+
+  /** It can carry the next call. */
+  #idle(slot: Slot): void {
+    const next = this.waiting.shift();
+    if (next !== null) return next.send(slot);
+    slot.free = true;
+    this.free.push(slot);
+    this.#pools.free++;
   }
 
   /** A connection is gone: who waits gets a free one in its place, or another may be opened, here or elsewhere. */
@@ -134,23 +171,33 @@ export class Origin implements Lane, Paced {
     slot.retire();
   }
 
+  /** Closes all connections that no call uses. */
+  async closeUnused(): Promise<void> {
+    const slots = [...this.#ahead, ...this.free];
+    this.#ahead.clear();
+    this.free.length = 0;
+    for (const slot of slots) {
+      if (slot.free) this.#taken(slot);
+      this.#forget(slot);
+    }
+    await Promise.all(slots.map((slot) => new Promise<void>((done) => slot.destroy(done))));
+  }
+
   /** Whether its own bounds leave room for one more connection. */
   mayOpen(): boolean {
     const open = this.connections - this.#opening;
     const few = this.connections < this.#pools.options.connections_per_origin_max && this.#opening < Math.max(OPENING_MIN, open);
-    return few && this.free.length === 0 && this.#mayUse();
+    // The first to come wait for those that were opened ahead of them.
+    const unmet = this.#ahead.size === 0 || this.waiting.size > this.#ahead.size;
+    return few && unmet && this.free.length === 0 && this.#mayUse();
   }
 
   get #in_use(): number {
     return this.connections - this.free.length;
   }
 
-  /** Whether the next call may have one more connection, or has to wait for one that is in use. */
   #mayUse(): boolean {
-    if (this.#in_use < PATIENT_FROM) return true;
-    if (this.waiting.size === 0) return false;
-    const since_ms = this.#pools.options.monotonic() - PATIENCE_MS;
-    return this.waiting.someFirst(({ begun_ms }) => begun_ms <= since_ms);
+    return this.#in_use < this.#most;
   }
 
   #freeOrNew(): Slot | null {
@@ -164,6 +211,7 @@ export class Origin implements Lane, Paced {
   }
 
   sendWaiting(): void {
+    this.#openAhead();
     while (this.waiting.size > 0 && !this.#pools.closed && this.#pools.pace.hasTime() && this.#mayUse()) {
       const slot = this.#freeOrNew();
       if (slot === null) break;
@@ -175,22 +223,21 @@ export class Origin implements Lane, Paced {
   }
 
   #lookLater(): void {
-    if (this.#look !== null || this.waiting.size === 0 || this.#in_use < PATIENT_FROM) return;
-    const at_ms = this.#pools.options.monotonic() + PATIENCE_MS;
+    if (this.#look !== null || this.waiting.size === 0 || this.#mayUse()) return;
     const answered = this.#answered;
-    this.#look = setTimeout(() => {
-      // Where this comes late answers may lie there, and are read first.
-      if (this.#pools.options.monotonic() - at_ms < PATIENCE_MS / 2) this.#lookNow(false);
-      else setImmediate(() => this.#lookNow(this.#answered > answered));
-    }, PATIENCE_MS);
+    const used = performance.eventLoopUtilization();
+    // Answers that lie there when the timer comes are read first.
+    this.#look = setTimeout(() => setImmediate(() => this.#lookNow(answered, used)), LOOK_MS);
   }
 
-  /** `perhaps`: it was late and the receiver answers, so that may not be who kept them waiting. */
-  #lookNow(perhaps: boolean): void {
+  /** `answered` and `used`: when it was decided to look. */
+  #lookNow(answered: number, used: EventLoopUtilization): void {
     this.#look = null;
     if (this.#pools.closed) return;
-    this.#late_looks = perhaps ? this.#late_looks + 1 : 0;
-    if (this.#late_looks % LATE_LOOKS_MAX === 0) this.sendWaiting();
+    const busy = performance.eventLoopUtilization(used).utilization > BUSY_SHARE;
+    const quick = (this.#answered - answered) * QUICK_SHARE >= this.#in_use;
+    if (!(busy && quick) && !this.#mayUse()) this.#most *= 2;
+    this.sendWaiting();
     this.#lookLater();
   }
 
@@ -216,6 +263,7 @@ export class Origin implements Lane, Paced {
     if (!slot.fresh) return;
     slot.fresh = false;
     this.#opening--;
+    if (this.#ahead.delete(slot)) this.#idle(slot);
     this.sendWaiting();
   }
 
@@ -271,12 +319,13 @@ export class Pools {
     while (this.#origins.size >= ORIGINS_MAX) {
       const oldest = first(this.resting);
       if (oldest === null) break;
-      while (oldest.free.length > 0) oldest.closeOne();
+      void oldest.closeUnused();
       this.resting.delete(oldest);
       this.#origins.delete(oldest.url);
     }
     const origin = new Origin(url, this);
     this.#origins.set(url, origin);
+    this.resting.add(origin);
     return origin;
   }
 
@@ -316,19 +365,11 @@ export class Pools {
   /** Every call has ended by now. */
   async close(): Promise<void> {
     this.closed = true;
-    const clients: Promise<void>[] = [];
-    for (const origin of this.#origins.values()) {
-      this.connections -= origin.free.length;
-      for (const slot of origin.free.splice(0)) {
-        slot.free = false;
-        clients.push(slot.client.destroy());
-      }
-    }
-    this.free = 0;
+    const closed = [...this.#origins.values()].map((origin) => origin.closeUnused());
     this.#origins.clear();
     this.resting.clear();
     this.starved.clear();
-    await Promise.all(clients);
+    await Promise.all(closed);
   }
 
   #nextStarved(): Origin | null {

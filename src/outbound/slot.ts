@@ -5,7 +5,7 @@
 import type { Socket } from 'node:net';
 import type { Carrier } from './attempt.ts';
 import type { Connector, Opening } from './connector.ts';
-import { Client } from './undici.ts';
+import { Client, connect } from './undici.ts';
 
 /** Below the 5 s after which a Node server drops an idle connection, so that a request seldom meets a closing one. */
 const KEEP_ALIVE_MS = 4_000;
@@ -48,15 +48,21 @@ export class Slot implements Carrier, Opening {
     });
   }
 
+  /** Opens it without a request. */
+  connect(failed: (error: Error) => void): void {
+    this.client.once('connectionError', (_url, _targets, error) => failed(error));
+    connect(this.client);
+  }
+
   /** Closes it once undici has finished with the request that has just been answered. */
   retire(): void {
     this.client.close(noop);
   }
 
   /** Closes it at once, also halfway through connecting. */
-  destroy(): void {
+  destroy(done: () => void = noop): void {
     this.opening?.destroy();
-    this.client.destroy(noop);
+    this.client.destroy(done);
   }
 }
 

@@ -4,6 +4,15 @@ import { createRequire } from 'node:module';
 
 const load = createRequire(import.meta.url);
 
-export const Client = load('undici/lib/dispatcher/client.js') as typeof import('undici').Client;
-export type Client = import('undici').Client;
-export const buildConnector = load('undici/lib/core/connect.js') as typeof import('undici').buildConnector;
+type Loaded = typeof import('undici');
+
+const kConnect: unique symbol = load('undici/lib/core/symbols.js').kConnect;
+/** Its `kConnect`, which has no other name, opens its connection without a request. */
+export type Client = import('undici').Client & { [kConnect](opened: () => void): void };
+export const Client = load('undici/lib/dispatcher/client.js') as new (...args: ConstructorParameters<Loaded['Client']>) => Client;
+export const buildConnector = load('undici/lib/core/connect.js') as Loaded['buildConnector'];
+
+/** Opens a connection on which nothing was sent yet; `connect` or `connectionError` tell what became of it. */
+export function connect(client: Client): void {
+  client[kConnect](() => {});
+}

@@ -15,12 +15,6 @@ export class WaitingTurns<T> {
     return this.#size;
   }
 
-  /** Whether this holds for one of those who have waited longest in their line. */
-  someFirst(holds: (item: T) => boolean): boolean {
-    for (const { first } of this.#lines.values()) if (first !== null && holds(first)) return true;
-    return false;
-  }
-
   push(item: T): Place<T> {
     const whose = this.#whose(item);
     const line = this.#lines.get(whose) ?? new Line<T>();

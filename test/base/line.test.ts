@@ -29,7 +29,6 @@ test('goes as an array does, whoever leaves', () => {
         }
         assert.deepEqual(line.all(), model);
         assert.equal(line.size, model.length);
-        assert.equal(line.first, model[0] ?? null);
       }
     }),
   );

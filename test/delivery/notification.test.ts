@@ -25,7 +25,7 @@ function noteOf(record: string, fields: Partial<Claimed> = {}): Claimed {
 }
 
 function outcome(fields: Partial<Outcome>): Outcome {
-  const answer = { status_code: 500, duration_ms: 5, excerpt: null, retry_after_ms: null, points_used: null };
+  const answer = { status_code: 500, duration_ms: 5, sent_for_ms: 5, excerpt: null, retry_after_ms: null, points_used: null };
   return { verdict: 'retry', error: { code: 'http_status', message: 'The target answered 500.' }, ...answer, ...fields };
 }
 

@@ -34,6 +34,7 @@ function outcome(fields: Partial<Outcome>): Outcome {
     verdict: 'success',
     status_code: 200,
     duration_ms: 5,
+    sent_for_ms: 5,
     error: null,
     excerpt: null,
     retry_after_ms: null,

@@ -127,6 +127,103 @@ test('so does one whose caller is so busy that each of its timers is late', asyn
   assert.ok((await Promise.all(calls)).every((o) => o.verdict === 'success'));
 });
 
+test('a busy caller that a receiver answers quickly opens no more to it', async (t) => {
+  let opened = 0;
+  const server = createHttpServer((_request, response) => response.end());
+  server.on('connection', () => opened++);
+  const origin = await listen(t, server);
+  const most: number[] = [];
+  // Where this process does not get its core the answers are late, and more are opened: so the best of some runs counts.
+  while (most.length < 8 && most.every((connections) => connections > 32)) {
+    opened = 0;
+    const outbound = outboundFor(t, { connections_per_origin_max: 400, connections_max: 400 });
+    const calls = Array.from({ length: 2_000 }, () => outcomeOf(outbound, callTo(origin)));
+    // Its event loop never has to wait for anything.
+    const work = (): void => {
+      if (outbound.running > 0) setImmediate(work);
+    };
+    work();
+    assert.ok((await Promise.all(calls)).every((o) => o.verdict === 'success'));
+    most.push(opened);
+    await outbound.close();
+  }
+  assert.ok(Math.min(...most) <= 32, `connections: ${most.join(', ')}`);
+});
+
+test('what an answer took does not count the wait for a connection', async (t) => {
+  const { origin, held, arrived } = await holding(t);
+  const outbound = outboundFor(t, { connections_per_origin_max: 1 });
+  const [first, second] = [outcomeOf(outbound, callTo(origin)), outcomeOf(outbound, callTo(origin))];
+  await arrived(1);
+  for (const from_ms = performance.now(); performance.now() - from_ms < 100; );
+  held[0]?.end();
+  assert.ok((await first).sent_for_ms >= 100);
+  await arrived(2);
+  held[1]?.end();
+  const { duration_ms, sent_for_ms } = await second;
+  assert.ok(sent_for_ms > 0 && sent_for_ms <= duration_ms - 99, `${sent_for_ms} of ${duration_ms} ms`);
+});
+
+test('connections for calls that are expected are open when these come, and close where none comes', async (t) => {
+  const { origin, held, connections, arrived } = await holding(t);
+  const outbound = outboundFor(t);
+  outbound.expect(origin, 3);
+  await until(() => outbound.stats().connections_free === 3, 5_000, 'them to be open');
+  assert.deepEqual([held.length, connections()], [0, 3]);
+  outbound.expect(origin, 2);
+  const calls = Array.from({ length: 3 }, () => outcomeOf(outbound, callTo(origin)));
+  await arrived(3);
+  for (const response of held) response.end();
+  assert.ok((await Promise.all(calls)).every((o) => o.verdict === 'success'));
+  assert.equal(connections(), 3);
+  outbound.expect(origin, 1_000);
+  await until(() => outbound.stats().connections_free === 16, 5_000, 'as many as are opened at a time');
+  await until(() => connections() === 0, 10_000, 'them to close');
+  assert.deepEqual([outbound.stats().connections, outbound.stats().connections_free], [0, 0]);
+});
+
+test('calls that come while theirs are still being opened wait for those', async (t) => {
+  const { origin, held, arrived } = await holding(t);
+  const outbound = outboundFor(t);
+  outbound.expect(origin, 2);
+  const call = () => outcomeOf(outbound, callTo(origin));
+  const calls = [call(), call()];
+  assert.equal(outbound.stats().connections, 2);
+  calls.push(call());
+  await arrived(3);
+  assert.equal(outbound.stats().connections, 3);
+  for (const response of held) response.end();
+  assert.ok((await Promise.all(calls)).every((o) => o.verdict === 'success'));
+});
+
+test('one that cannot be opened fails who waits for it, and nobody where nobody does', async (t) => {
+  const server = createServer();
+  const origin = await listen(t, server);
+  await new Promise((closed) => server.close(closed));
+  const outbound = outboundFor(t);
+  outbound.expect(origin, 2);
+  const [first, second] = await Promise.all([outcomeOf(outbound, callTo(origin)), outcomeOf(outbound, callTo(origin))]);
+  assert.deepEqual([first?.error?.code, second?.error?.code], ['connect', 'connect']);
+  outbound.expect(origin, 2);
+  await until(() => outbound.stats().connections === 0, 5_000, 'them to be forgotten');
+  assert.equal((await outcomeOf(outbound, callTo(origin))).error?.code, 'connect');
+  const guarded = outboundFor(t, { lookup: (_name, done) => done(null, [{ address: '10.0.0.1', family: 4 }]), allow_private: false });
+  for (const target of [origin, 'http://inside.example']) guarded.expect(target, 4);
+  await until(() => guarded.stats().connections === 0, 5_000, 'none to be open');
+});
+
+test('those that are still being opened at the end are closed', async (t) => {
+  const { origin, connections } = await holding(t);
+  const outbound = outboundFor(t);
+  outbound.expect(origin, 4);
+  assert.equal(outbound.stats().connections, 4);
+  await outbound.close();
+  assert.equal(outbound.stats().connections, 0);
+  outbound.expect(origin, 4);
+  assert.equal(outbound.stats().connections, 0);
+  await until(() => connections() === 0, 5_000, 'the receiver to see none');
+});
+
 test('a free connection that the receiver closes is not counted any more, and the next call opens another', async (t) => {
   const sockets: Socket[] = [];
   const server = createHttpServer((_request, response) => response.end());
@@ -369,6 +466,14 @@ test('TLS is verified: trust, name, and what is no TLS at all', async (t) => {
     assert.deepEqual([wrong_name.verdict, wrong_name.error?.code], ['retry', 'tls']);
     assert.match(wrong_name.error?.message ?? '', /ERR_TLS_CERT_ALTNAME_INVALID/);
   }
+
+  const ahead = outboundFor(t, { ca: cert, lookup });
+  ahead.expect(secure, 1);
+  await until(() => ahead.stats().connections_free === 1, 5_000, 'it to be open');
+  assert.equal((await outcomeOf(ahead, callTo(secure))).excerpt, 'safe');
+  assert.equal(ahead.stats().connections, 1, 'and used');
+  ahead.expect(`https://other.example:${port}`, 1);
+  assert.equal((await outcomeOf(ahead, callTo(`https://other.example:${port}/`))).error?.code, 'tls');
 
   const untrusting = await outcomeOf(outboundFor(t), callTo(secure));
   assert.deepEqual([untrusting.verdict, untrusting.error?.code], ['retry', 'tls']);

@@ -1,5 +1,7 @@
 // Section 3 of the contract, as receivers see callbacks: the request, its signature, and when it comes.
 import assert from 'node:assert/strict';
+import { createServer } from 'node:http';
+import type { AddressInfo, Socket } from 'node:net';
 import { test } from 'node:test';
 import { Webhook } from 'standardwebhooks';
 import type { Client } from '../../helpers/api.ts';
@@ -128,6 +130,24 @@ export function delivery({ client, receiver }: Stage): void {
     const [call] = await receiver.heard(path, 1);
     const late_ms = (call?.at_ms ?? 0) - due_ms;
     assert.ok(late_ms >= 0 && late_ms < 1_500, `${late_ms} ms after it was due`);
+  });
+
+  test('execute_after: the connection is opened ahead of its time', async (t) => {
+    const ahead_ms: number[] = [];
+    const opened_ms = new WeakMap<Socket, number>();
+    const server = createServer(({ url = '', socket }, response) => {
+      ahead_ms.push(Number(url.slice(1)) - (opened_ms.get(socket) ?? Number.NaN));
+      response.setHeader('connection', 'close').end();
+    });
+    server.on('connection', (socket) => opened_ms.set(socket, Date.now()));
+    await new Promise<void>((done) => server.listen(0, '127.0.0.1', done));
+    t.after(() => server.close());
+    const origin = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+    const due_ms = Array.from({ length: 6 }, (_, i) => Date.now() + 600 + i * 150);
+    const tasks = due_ms.map((due) => ({ target: `${origin}/${due}`, execute_after: new Date(due).toISOString() }));
+    const { id } = await acme.create({ tasks });
+    await acme.ended(id, 'completed');
+    assert.ok(Math.max(...ahead_ms) > 0, `opened so many ms ahead: ${ahead_ms.join(', ')}`);
   });
 
   test('valid_until: a task, or its next try, that would start later fails with expired', async () => {
