@@ -230,9 +230,9 @@ export class CallbackShard implements Service, PumpHost {
     for (const [wait_ms, together] of groupBy(tasks, (task) => startsIn(task, now_ms))) {
       if (wait_ms === 0) this.#start(pump, together, now_ms, claimed_ms);
       else {
+        notBefore(pump.clock.latest_ms(now_ms + wait_ms), () => this.#start(pump, together, pump.clock.now_ms(), claimed_ms));
         // Connections are opened meanwhile.
         for (const [origin, calls] of callsByOrigin(together)) this.#deps.outbound.expect(origin, calls);
-        notBefore(pump.clock.latest_ms(now_ms + wait_ms), () => this.#start(pump, together, pump.clock.now_ms(), claimed_ms));
       }
     }
   }

@@ -71,7 +71,7 @@ export class Outbound {
     return attempt;
   }
 
-  /** So many calls to this origin begin within some milliseconds: their first connections are opened now. */
+  /** So many calls to this origin begin in a moment: where they are many, connections are opened meanwhile. */
   expect(origin: string, calls: number): void {
     this.#pools.origin(origin).expect(calls);
   }

@@ -10,11 +10,11 @@
 // them before the last would have been there, and an origin that takes its time has all it may have after some round trips.
 // Beyond AT_ONCE of them in use there are more, twice as many with each look, where the host is what its calls wait for. A busy thread that it
 // answers quickly would carry no more calls by them, and each would cost it more: nothing of its connection is in the processor's caches any more.
-import { type EventLoopUtilization, performance } from 'node:perf_hooks';
 import type { Clock } from '../base/clock.ts';
 import { type EgressPolicy, isRefusedOrigin } from './addresses.ts';
 import type { Attempt, Lane } from './attempt.ts';
 import type { Connector, Opening } from './connector.ts';
+import { Look, type Seen } from './look.ts';
 import { Pace, type Paced } from './pace.ts';
 import { Slot } from './slot.ts';
 import { WaitingTurns } from './waiting.ts';
@@ -22,11 +22,11 @@ import { WaitingTurns } from './waiting.ts';
 const ORIGINS_MAX = 4_096;
 /** Connections of an origin that may be opened at a time, however few are open. */
 const OPENING_MIN = 16;
+/** Fewer calls than this open their connections themselves. */
+const AHEAD_MIN = 8;
 /** So many connections of an origin may be in use before anybody looks what its calls wait for. */
 const AT_ONCE = 16;
-const LOOK_MS = 10;
-/** A busy thread works for more of its time than this; a quick host has answered on one in so many of the connections in use when it is looked at again. */
-const BUSY_SHARE = 0.7;
+/** A quick host answers on one in so many of the connections in use during a look. */
 const QUICK_SHARE = 2;
 
 /** A host with no more in flight than this is not what makes turns long. */
@@ -52,22 +52,26 @@ export class Origin implements Lane, Paced {
   connections = 0;
   /** Those of them that were never open yet. */
   #opening = 0;
-  /** Those of them that no call has asked for yet. */
+  /** Those of them that were opened ahead of calls. */
   readonly #ahead = new Set<Slot>();
-  /** So many calls are to find a connection. */
+  /** So many more are to be opened ahead. */
   #expected = 0;
   #in_flight = 0;
   /** Connections that may be in use. */
   #most = AT_ONCE;
-  /** Looks what those wait for who wait. */
-  #look: NodeJS.Timeout | null = null;
   /** Calls that left their connection as it was. */
   #answered = 0;
+  readonly #look: Look;
   readonly #pools: Pools;
 
   constructor(url: string, pools: Pools) {
     this.url = url;
     this.#pools = pools;
+    this.#look = new Look(
+      pools.options.monotonic,
+      () => this.#answered,
+      (seen) => this.#looked(seen),
+    );
     this.secure = url.startsWith('https:');
     this.refused = isRefusedOrigin(url, pools.options.policy);
   }
@@ -87,15 +91,15 @@ export class Origin implements Lane, Paced {
     this.#lookLater();
   }
 
-  /** So many calls begin in a moment: opens the connections that they might have at once. */
+  /** So many calls begin in a moment: opens some connections meanwhile, for whoever comes first. */
   expect(calls: number): void {
-    if (this.refused || this.#pools.closed) return;
-    this.#expected = Math.min(calls, OPENING_MIN, this.#pools.options.connections_per_origin_max);
+    if (this.refused || calls < AHEAD_MIN) return;
+    this.#expected = Math.min(calls, OPENING_MIN, this.#pools.options.connections_per_origin_max) - this.connections;
     this.#openAhead();
   }
 
   #openAhead(): void {
-    while (this.connections < this.#expected && this.#pools.hasBudget()) {
+    for (; this.#expected > 0 && !this.#pools.closed && this.#pools.hasBudget(); this.#expected--) {
       if (!this.#pools.pace.hasTime()) return this.#pools.pace.later(this);
       const slot = this.#open();
       this.#ahead.add(slot);
@@ -104,12 +108,13 @@ export class Origin implements Lane, Paced {
     this.#expected = 0;
   }
 
-  /** As if it had been opened for the first that waits. */
   #failedAhead(slot: Slot, error: Error): void {
     if (!this.#ahead.delete(slot)) return;
+    this.#expected = 0;
     this.#forget(slot);
     slot.destroy();
-    this.waiting.shift()?.onError(error);
+    // As if it had been opened for the first that waits: else calls to a host that cannot be reached would learn it later.
+    if (this.waiting.size > this.free.length) this.waiting.shift()?.onError(error);
     this.#goOn();
   }
 
@@ -124,25 +129,30 @@ export class Origin implements Lane, Paced {
       this.#forget(slot);
       slot.destroy();
       this.#goOn();
-    } else if (this.#pools.closed || attempt.finished_ms > slot.until_ms || this.#pools.owes(this)) {
-      this.#forget(slot);
-      slot.retire();
-      this.#goOn();
+    } else if (this.#pools.closed || attempt.finished_ms > slot.until_ms) {
+      this.#retire(slot);
     } else {
       this.#answered += 1;
-      this.#idle(slot);
+      this.#next(slot);
     }
     if (--this.#in_flight < AT_ONCE) this.#most = AT_ONCE;
     if (this.#in_flight === 0) this.#pools.resting.add(this);
   }
 
-  /** It can carry the next call. */
-  #idle(slot: Slot): void {
+  /** It can carry the next call, here or elsewhere. */
+  #next(slot: Slot): void {
+    if (this.#pools.owes(this)) return this.#retire(slot);
     const next = this.waiting.shift();
     if (next !== null) return next.send(slot);
     slot.free = true;
     this.free.push(slot);
     this.#pools.free++;
+  }
+
+  #retire(slot: Slot): void {
+    this.#forget(slot);
+    slot.retire();
+    this.#goOn();
   }
 
   /** A connection is gone: who waits gets a free one in its place, or another may be opened, here or elsewhere. */
@@ -153,6 +163,7 @@ export class Origin implements Lane, Paced {
       this.waiting.shift()?.send(slot);
     }
     this.#pools.feed(this);
+    this.#claim();
   }
 
   /** Gives the connection that has become possible to the first that waits here. */
@@ -175,6 +186,7 @@ export class Origin implements Lane, Paced {
   async closeUnused(): Promise<void> {
     const slots = [...this.#ahead, ...this.free];
     this.#ahead.clear();
+    this.#expected = 0;
     this.free.length = 0;
     for (const slot of slots) {
       if (slot.free) this.#taken(slot);
@@ -187,9 +199,7 @@ export class Origin implements Lane, Paced {
   mayOpen(): boolean {
     const open = this.connections - this.#opening;
     const few = this.connections < this.#pools.options.connections_per_origin_max && this.#opening < Math.max(OPENING_MIN, open);
-    // The first to come wait for those that were opened ahead of them.
-    const unmet = this.#ahead.size === 0 || this.waiting.size > this.#ahead.size;
-    return few && unmet && this.free.length === 0 && this.#mayUse();
+    return few && this.free.length === 0 && this.#mayUse();
   }
 
   get #in_use(): number {
@@ -211,31 +221,24 @@ export class Origin implements Lane, Paced {
   }
 
   sendWaiting(): void {
-    this.#openAhead();
     while (this.waiting.size > 0 && !this.#pools.closed && this.#pools.pace.hasTime() && this.#mayUse()) {
       const slot = this.#freeOrNew();
       if (slot === null) break;
       this.waiting.shift()?.send(slot);
     }
+    this.#openAhead();
     if (this.waiting.size > 0 && !this.#pools.pace.hasTime()) this.#pools.pace.later(this);
     this.#claim();
     this.#lookLater();
   }
 
   #lookLater(): void {
-    if (this.#look !== null || this.waiting.size === 0 || this.#mayUse()) return;
-    const answered = this.#answered;
-    const used = performance.eventLoopUtilization();
-    // Answers that lie there when the timer comes are read first.
-    this.#look = setTimeout(() => setImmediate(() => this.#lookNow(answered, used)), LOOK_MS);
+    if (this.waiting.size > 0 && !this.#mayUse()) this.#look.begin();
   }
 
-  /** `answered` and `used`: when it was decided to look. */
-  #lookNow(answered: number, used: EventLoopUtilization): void {
-    this.#look = null;
+  #looked({ busy, answers }: Seen): void {
     if (this.#pools.closed) return;
-    const busy = performance.eventLoopUtilization(used).utilization > BUSY_SHARE;
-    const quick = (this.#answered - answered) * QUICK_SHARE >= this.#in_use;
+    const quick = answers * QUICK_SHARE >= this.#in_use;
     if (!(busy && quick) && !this.#mayUse()) this.#most *= 2;
     this.sendWaiting();
     this.#lookLater();
@@ -263,7 +266,7 @@ export class Origin implements Lane, Paced {
     if (!slot.fresh) return;
     slot.fresh = false;
     this.#opening--;
-    if (this.#ahead.delete(slot)) this.#idle(slot);
+    if (this.#ahead.delete(slot)) this.#next(slot);
     this.sendWaiting();
   }
 
@@ -275,6 +278,7 @@ export class Origin implements Lane, Paced {
     this.#forget(slot);
     slot.destroy();
     this.#pools.feed(this);
+    this.#claim();
   }
 
   #taken(slot: Slot): void {

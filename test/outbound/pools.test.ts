@@ -1,37 +1,14 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
-import { createServer as createHttpServer, type RequestListener, type ServerResponse } from 'node:http';
+import { createServer as createHttpServer, type RequestListener } from 'node:http';
 import { createServer as createHttpsServer } from 'node:https';
 import { createServer, type Socket } from 'node:net';
-import { type TestContext, test } from 'node:test';
+import { test } from 'node:test';
 import { until } from '../helpers/redis.ts';
-import { callTo, listen, outboundFor, outcomeOf, rawReceiver, receiver } from './receiver.ts';
+import { callTo, holding, listen, outboundFor, outcomeOf, rawReceiver, receiver } from './receiver.ts';
 
 const key = readFileSync(new URL('tls/key.pem', import.meta.url), 'utf8');
 const cert = readFileSync(new URL('tls/cert.pem', import.meta.url), 'utf8');
-
-/** A receiver that counts its connections and holds every request until `release`. */
-async function holding(
-  t: TestContext,
-): Promise<{ origin: string; held: ServerResponse[]; connections: () => number; arrived: (n: number) => Promise<void> }> {
-  let connections = 0;
-  const held: ServerResponse[] = [];
-  let check = (): void => {};
-  const server = createHttpServer((_request, response) => {
-    held.push(response);
-    check();
-  });
-  server.on('connection', (socket: Socket) => {
-    connections++;
-    socket.on('close', () => connections--);
-  });
-  const arrived = (n: number): Promise<void> =>
-    new Promise((resolve) => {
-      check = () => held.length >= n && resolve();
-      check();
-    });
-  return { origin: await listen(t, server), held, connections: () => connections, arrived };
-}
 
 test('connections are reused, and no more are opened than the bound for an origin', async (t) => {
   let opened = 0;
@@ -162,66 +139,6 @@ test('what an answer took does not count the wait for a connection', async (t) =
   held[1]?.end();
   const { duration_ms, sent_for_ms } = await second;
   assert.ok(sent_for_ms > 0 && sent_for_ms <= duration_ms - 99, `${sent_for_ms} of ${duration_ms} ms`);
-});
-
-test('connections for calls that are expected are open when these come, and close where none comes', async (t) => {
-  const { origin, held, connections, arrived } = await holding(t);
-  const outbound = outboundFor(t);
-  outbound.expect(origin, 3);
-  await until(() => outbound.stats().connections_free === 3, 5_000, 'them to be open');
-  assert.deepEqual([held.length, connections()], [0, 3]);
-  outbound.expect(origin, 2);
-  const calls = Array.from({ length: 3 }, () => outcomeOf(outbound, callTo(origin)));
-  await arrived(3);
-  for (const response of held) response.end();
-  assert.ok((await Promise.all(calls)).every((o) => o.verdict === 'success'));
-  assert.equal(connections(), 3);
-  outbound.expect(origin, 1_000);
-  await until(() => outbound.stats().connections_free === 16, 5_000, 'as many as are opened at a time');
-  await until(() => connections() === 0, 10_000, 'them to close');
-  assert.deepEqual([outbound.stats().connections, outbound.stats().connections_free], [0, 0]);
-});
-
-test('calls that come while theirs are still being opened wait for those', async (t) => {
-  const { origin, held, arrived } = await holding(t);
-  const outbound = outboundFor(t);
-  outbound.expect(origin, 2);
-  const call = () => outcomeOf(outbound, callTo(origin));
-  const calls = [call(), call()];
-  assert.equal(outbound.stats().connections, 2);
-  calls.push(call());
-  await arrived(3);
-  assert.equal(outbound.stats().connections, 3);
-  for (const response of held) response.end();
-  assert.ok((await Promise.all(calls)).every((o) => o.verdict === 'success'));
-});
-
-test('one that cannot be opened fails who waits for it, and nobody where nobody does', async (t) => {
-  const server = createServer();
-  const origin = await listen(t, server);
-  await new Promise((closed) => server.close(closed));
-  const outbound = outboundFor(t);
-  outbound.expect(origin, 2);
-  const [first, second] = await Promise.all([outcomeOf(outbound, callTo(origin)), outcomeOf(outbound, callTo(origin))]);
-  assert.deepEqual([first?.error?.code, second?.error?.code], ['connect', 'connect']);
-  outbound.expect(origin, 2);
-  await until(() => outbound.stats().connections === 0, 5_000, 'them to be forgotten');
-  assert.equal((await outcomeOf(outbound, callTo(origin))).error?.code, 'connect');
-  const guarded = outboundFor(t, { lookup: (_name, done) => done(null, [{ address: '10.0.0.1', family: 4 }]), allow_private: false });
-  for (const target of [origin, 'http://inside.example']) guarded.expect(target, 4);
-  await until(() => guarded.stats().connections === 0, 5_000, 'none to be open');
-});
-
-test('those that are still being opened at the end are closed', async (t) => {
-  const { origin, connections } = await holding(t);
-  const outbound = outboundFor(t);
-  outbound.expect(origin, 4);
-  assert.equal(outbound.stats().connections, 4);
-  await outbound.close();
-  assert.equal(outbound.stats().connections, 0);
-  outbound.expect(origin, 4);
-  assert.equal(outbound.stats().connections, 0);
-  await until(() => connections() === 0, 5_000, 'the receiver to see none');
 });
 
 test('a free connection that the receiver closes is not counted any more, and the next call opens another', async (t) => {
@@ -466,14 +383,6 @@ test('TLS is verified: trust, name, and what is no TLS at all', async (t) => {
     assert.deepEqual([wrong_name.verdict, wrong_name.error?.code], ['retry', 'tls']);
     assert.match(wrong_name.error?.message ?? '', /ERR_TLS_CERT_ALTNAME_INVALID/);
   }
-
-  const ahead = outboundFor(t, { ca: cert, lookup });
-  ahead.expect(secure, 1);
-  await until(() => ahead.stats().connections_free === 1, 5_000, 'it to be open');
-  assert.equal((await outcomeOf(ahead, callTo(secure))).excerpt, 'safe');
-  assert.equal(ahead.stats().connections, 1, 'and used');
-  ahead.expect(`https://other.example:${port}`, 1);
-  assert.equal((await outcomeOf(ahead, callTo(`https://other.example:${port}/`))).error?.code, 'tls');
 
   const untrusting = await outcomeOf(outboundFor(t), callTo(secure));
   assert.deepEqual([untrusting.verdict, untrusting.error?.code], ['retry', 'tls']);

@@ -1,5 +1,5 @@
 // Receivers for the tests of this room: real servers on a free port of 127.0.0.1, and a call that waits for its outcome.
-import { createServer as createHttpServer, type RequestListener } from 'node:http';
+import { createServer as createHttpServer, type RequestListener, type ServerResponse } from 'node:http';
 import { createServer, type Server, type Socket } from 'node:net';
 import type { TestContext } from 'node:test';
 import type { OutboundCall, Outcome } from '../../src/outbound/call.ts';
@@ -34,6 +34,29 @@ export function rawReceiver(t: TestContext, answer: (socket: Socket) => void): P
     t,
     createServer((socket) => socket.once('data', () => answer(socket))),
   );
+}
+
+/** A receiver that counts its connections and holds every request until `release`. */
+export async function holding(
+  t: TestContext,
+): Promise<{ origin: string; held: ServerResponse[]; connections: () => number; arrived: (n: number) => Promise<void> }> {
+  let connections = 0;
+  const held: ServerResponse[] = [];
+  let check = (): void => {};
+  const server = createHttpServer((_request, response) => {
+    held.push(response);
+    check();
+  });
+  server.on('connection', (socket: Socket) => {
+    connections++;
+    socket.on('close', () => connections--);
+  });
+  const arrived = (n: number): Promise<void> =>
+    new Promise((resolve) => {
+      check = () => held.length >= n && resolve();
+      check();
+    });
+  return { origin: await listen(t, server), held, connections: () => connections, arrived };
 }
 
 /** Closed when the test ends. Allows private addresses unless told otherwise. */
