@@ -54,7 +54,7 @@ export class Origin implements Lane, Paced {
   #opening = 0;
   /** Those of them that were opened ahead of calls. */
   readonly #ahead = new Set<Slot>();
-  /** So many more are to be opened ahead. */
+  /** So many more are to be opened ahead, unless calls open theirs meanwhile. */
   #expected = 0;
   #in_flight = 0;
   /** Connections that may be in use. */
@@ -94,12 +94,13 @@ export class Origin implements Lane, Paced {
   /** So many calls begin in a moment: opens some connections meanwhile, for whoever comes first. */
   expect(calls: number): void {
     if (this.refused || calls < AHEAD_MIN) return;
-    this.#expected = Math.min(calls, OPENING_MIN, this.#pools.options.connections_per_origin_max) - this.connections;
+    this.#expected = Math.min(calls, OPENING_MIN) - this.connections;
     this.#openAhead();
   }
 
   #openAhead(): void {
-    for (; this.#expected > 0 && !this.#pools.closed && this.#pools.hasBudget(); this.#expected--) {
+    const most = Math.min(OPENING_MIN, this.#pools.options.connections_per_origin_max);
+    for (; this.#expected > 0 && this.connections < most && !this.#pools.closed && this.#pools.hasBudget(); this.#expected--) {
       if (!this.#pools.pace.hasTime()) return this.#pools.pace.later(this);
       const slot = this.#open();
       this.#ahead.add(slot);
@@ -114,7 +115,7 @@ export class Origin implements Lane, Paced {
     this.#forget(slot);
     slot.destroy();
     // As if it had been opened for the first that waits: else calls to a host that cannot be reached would learn it later.
-    if (this.waiting.size > this.free.length) this.waiting.shift()?.onError(error);
+    if (this.waiting.size > this.free.length + this.#ahead.size) this.waiting.shift()?.onError(error);
     this.#goOn();
   }
 
@@ -171,6 +172,7 @@ export class Origin implements Lane, Paced {
     const next = this.waiting.shift();
     if (next !== null) next.send(this.#open());
     this.#claim();
+    this.#lookLater();
   }
 
   /** Closes the free connection that was used least recently. */

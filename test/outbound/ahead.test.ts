@@ -37,6 +37,22 @@ test('calls that come while they are opened have as many connections as without'
   assert.ok((await Promise.all(calls)).every((o) => o.verdict === 'success'));
 });
 
+test('no more are opened than an origin may have, whoever opens them', async (t) => {
+  for (const connections_per_origin_max of [1, 2, 16]) {
+    const { origin, held, arrived } = await holding(t);
+    const outbound = outboundFor(t, { connections_per_origin_max });
+    outbound.expect(origin, 16);
+    const calls = Array.from({ length: 16 }, () => outcomeOf(outbound, callTo(origin)));
+    for (let answered = 0; answered < 16; ) {
+      await arrived(Math.min(answered + connections_per_origin_max, 16));
+      assert.ok(outbound.stats().connections <= connections_per_origin_max, `${outbound.stats().connections}`);
+      for (; answered < held.length; answered++) held[answered]?.end();
+    }
+    assert.ok((await Promise.all(calls)).every((o) => o.verdict === 'success'));
+    assert.ok(outbound.stats().connections <= connections_per_origin_max);
+  }
+});
+
 /** An origin whose port is closed. */
 async function closedOrigin(t: TestContext): Promise<string> {
   const server = createServer();
