@@ -243,7 +243,6 @@ export class Origin implements Lane, Paced {
     const quick = answers * QUICK_SHARE >= this.#in_use;
     if (!(busy && quick) && !this.#mayUse()) this.#most *= 2;
     this.sendWaiting();
-    this.#lookLater();
   }
 
   /** Waits for a share of the budget while its own bounds leave room, and the budget does not. */
