@@ -1,6 +1,6 @@
 // Section 8 of the contract: progress streams, over WebSockets and as Server-Sent Events.
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
+import { before, test } from 'node:test';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import type { StreamProgress, StreamTicket } from '../../../src/schema/types.gen.ts';
 import { until } from '../../helpers/redis.ts';
@@ -12,6 +12,10 @@ const KINDS = { stream: openSocket, events: openEvents };
 
 export function streams({ client, engine, receiver, scoped, nobody }: Stage): void {
   const { acme } = client;
+  let conform: Awaited<ReturnType<typeof conformity>>;
+  before(async () => {
+    conform = await conformity(engine.url);
+  });
   const open = (kind: keyof typeof KINDS, id: string, query = '', token: string | null = ACME): Promise<Reading> =>
     KINDS[kind](engine.url, `/v1/batches/${id}/${kind}${query}`, token);
   const refused = async (...args: Parameters<typeof open>): Promise<Refused> =>
@@ -49,7 +53,7 @@ export function streams({ client, engine, receiver, scoped, nobody }: Stage): vo
       );
       neverBack(reading.frames);
       inOrder(reading.frames);
-      await conform(engine.url, reading.frames);
+      conform(reading.frames);
       assert.deepEqual(reading.frames.filter(isTask), []);
     });
 
@@ -74,7 +78,7 @@ export function streams({ client, engine, receiver, scoped, nobody }: Stage): vo
       }
       inOrder(reading.frames);
       neverBack(reading.frames);
-      await conform(engine.url, reading.frames);
+      conform(reading.frames);
     });
 
     for (const end of ['cancelled', 'expired'] as const) {
@@ -100,7 +104,7 @@ export function streams({ client, engine, receiver, scoped, nobody }: Stage): vo
         }
         assert.equal([...told.values()].filter(({ result }) => result?.error?.code === 'batch_expired').length, end === 'expired' ? 30 : 0);
         inOrder(reading.frames);
-        await conform(engine.url, reading.frames);
+        conform(reading.frames);
       });
     }
 
@@ -298,14 +302,21 @@ function inOrder(frames: readonly Frame[]): void {
   );
 }
 
-/** Frames are what the engine's own document says. */
-async function conform(url: string, frames: readonly Frame[]): Promise<void> {
+const SCHEMA = { snapshot: 'StreamSnapshot', progress: 'StreamProgress', finished: 'StreamProgress', task: 'StreamTask' };
+
+/**
+ * Frames are what the engine's own document says: a check of them, made once. To compile it takes a good part of a second, in which the receiver, which is of this process,
+ * takes no call.
+ */
+async function conformity(url: string): Promise<(frames: readonly Frame[]) => void> {
   const { components } = (await (await fetch(`${url}/openapi.json`)).json()) as { components: object };
   const ajv = new Ajv2020({ strict: false, validateFormats: false });
   ajv.addSchema({ $id: 'api', ...JSON.parse(JSON.stringify({ components }).replaceAll('#/components/', 'api#/components/')) });
-  const name = { snapshot: 'StreamSnapshot', progress: 'StreamProgress', finished: 'StreamProgress', task: 'StreamTask' };
-  for (const frame of frames) {
-    const validate = ajv.getSchema(`api#/components/schemas/${name[frame.type]}`) ?? assert.fail();
-    assert.ok(validate(frame), `${JSON.stringify(frame)}: ${JSON.stringify(validate.errors)}`);
-  }
+  const validators = new Map(Object.entries(SCHEMA).map(([type, name]) => [type, ajv.getSchema(`api#/components/schemas/${name}`)]));
+  return (frames) => {
+    for (const frame of frames) {
+      const validate = validators.get(frame.type) ?? assert.fail(frame.type);
+      assert.ok(validate(frame), `${JSON.stringify(frame)}: ${JSON.stringify(validate.errors)}`);
+    }
+  };
 }
