@@ -21,7 +21,7 @@ interface Measure {
   unknown: number;
 }
 /**
- * 60 calls a millisecond are more than a thread makes, so twice that. A quick host has a few connections (outbound/pools.ts), and the
+ * 60 calls a millisecond are more than a thread makes, so twice that. A quick host has a few connections (outbound/origin.ts), and the
  * rest in the line for one: so claims are large, and few. More than that would only keep it from other threads, that may have less to do.
  */
 const USUAL: Measure = { per_ms: 120, least: 256, unknown: 1024 };

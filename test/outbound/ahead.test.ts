@@ -4,6 +4,7 @@ import { readFileSync } from 'node:fs';
 import { createServer as createHttpsServer } from 'node:https';
 import { createServer } from 'node:net';
 import { type TestContext, test } from 'node:test';
+import { ORIGINS_MAX } from '../../src/outbound/pools.ts';
 import { until } from '../helpers/redis.ts';
 import { callTo, holding, listen, outboundFor, outcomeOf } from './receiver.ts';
 
@@ -105,6 +106,20 @@ test('one that is opened while another origin is starved goes there', async (t) 
   await other.arrived(1);
   other.held[0]?.end();
   assert.equal((await call).verdict, 'success');
+});
+
+test('an origin that is forgotten leaves what it had to one that is starved', async (t) => {
+  const receiver = await holding(t);
+  const outbound = outboundFor(t, { connections_max: 8, lookup: () => {} });
+  outbound.expect('http://never.example', 8);
+  await until(() => outbound.stats().connections === 8, 5_000, 'all of the budget to be its');
+  const call = outcomeOf(outbound, callTo(receiver.origin));
+  assert.equal(receiver.connections(), 0);
+  for (let other = 0; other < ORIGINS_MAX; other++) outbound.expect(`http://${other}.example`, 1);
+  await receiver.arrived(1);
+  for (const response of receiver.held) response.end();
+  assert.equal((await call).verdict, 'success');
+  assert.equal(outbound.stats().connections, 1);
 });
 
 test('those that are still being opened at the end are closed', async (t) => {

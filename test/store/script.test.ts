@@ -218,8 +218,9 @@ for (const [where, client] of [
   });
 }
 
-test('whom a script tells hears of it before its caller is answered', async () => {
+test('whom a script tells hears of it before its caller is answered', async (t) => {
   const listener = redis.duplicate();
+  t.after(() => listener.disconnect());
   await listener.ssubscribe('{i}:k');
   const heard: string[] = [];
   listener.on('smessage', () => heard.push('told'));
@@ -235,7 +236,6 @@ test('whom a script tells hears of it before its caller is answered', async () =
     await Promise.all([message, answer]);
     assert.deepEqual(heard, how === 'call' ? ['answered', 'told'] : ['told', 'answered'], how);
   }
-  listener.disconnect();
 });
 
 test('on a Cluster a script keeps working when its master is lost', async () => {
