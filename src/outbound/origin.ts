@@ -174,7 +174,7 @@ export class Origin implements Lane, Paced {
     slot.retire();
   }
 
-  /** Closes all connections that no call uses. */
+  /** Closes all connections that no call uses; an origin that is starved may have as many more. */
   async closeUnused(): Promise<void> {
     const slots = [...this.#ahead, ...this.free];
     this.#ahead.clear();
@@ -183,9 +183,10 @@ export class Origin implements Lane, Paced {
     for (const slot of slots) {
       if (slot.free) this.#taken(slot);
       this.#forget(slot);
-      this.#pools.feed(this);
     }
-    await Promise.all(slots.map((slot) => new Promise<void>((done) => slot.destroy(done))));
+    const closed = slots.map((slot) => new Promise<void>((done) => slot.destroy(done)));
+    for (const _ of slots) this.#pools.feed(this);
+    await Promise.all(closed);
   }
 
   /** Whether its own bounds leave room for one more connection. */
