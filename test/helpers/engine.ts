@@ -60,6 +60,9 @@ const DEFAULTS = {
   UV_THREADPOOL_SIZE: '128',
 };
 
+/** How to end the engines of each data directory. */
+const ENDS = new Map<string, readonly (() => Promise<void>)[]>();
+
 /** Resolves when /readyz says 200. Ended by itself when the test, or the file, that started it ends. */
 export async function startEngine(options: EngineOptions = {}): Promise<Engine> {
   const data_dir = options.data_dir ?? dataDir();
@@ -72,7 +75,9 @@ export async function startEngine(options: EngineOptions = {}): Promise<Engine> 
     stdio: ['ignore', 'pipe', 'pipe'],
   });
   killAtExit(child);
-  after(() => endProcess(child, 'SIGKILL'));
+  const end = (): Promise<void> => endProcess(child, 'SIGKILL');
+  ENDS.set(data_dir, [...(ENDS.get(data_dir) ?? []), end]);
+  after(end);
   const lines: string[] = [];
   collect(child, lines);
   const ended = new Promise<Exit>((resolve) => child.once('exit', (code, signal) => resolve(code ?? signal)));
@@ -107,6 +112,8 @@ export async function startEngine(options: EngineOptions = {}): Promise<Engine> 
 export function dataDir(): string {
   const dir = mkdtempSync(join(tmpdir(), 'sluice-engine-'));
   const remove = stopOnce(async () => {
+    // Hooks run in the order in which they were made, and an engine that lives starts its Redis again, in this directory.
+    await Promise.all((ENDS.get(dir) ?? []).map((end) => end()));
     process.removeListener('exit', kill);
     kill();
     rmSync(dir, { recursive: true, force: true, maxRetries: 5 });
