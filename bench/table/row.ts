@@ -44,6 +44,12 @@ export interface Measure {
   aim: number | null;
 }
 
+/** How often ours goes into BullMQ's, of a figure of which less is better. */
+export function timesBelowBullmq(number: string, what: string, field: string, must: number, aim: number): Measure {
+  const [value, better] = ['peer/sluice', 'higher'] as const;
+  return { number, measure: `${what}: BullMQ ÷ Sluice`, sluice: `sluice.${field}`, peer: `bullmq.${field}`, value, better, must, aim };
+}
+
 /** The payload that the table is about. */
 export const BYTES = 200;
 export const EACH = 1_000;
