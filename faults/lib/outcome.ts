@@ -15,7 +15,8 @@ export async function runFault(fault: Fault, seed: number, quick: boolean): Prom
     return { kind: 'judged', judgement: await fault.run(scene) };
   } catch (error) {
     if (error instanceof NotHere) return { kind: 'not_here', why: error.message };
-    return { kind: 'broken', why: error instanceof Error ? (error.stack ?? error.message) : String(error) };
+    const why = error instanceof Error ? (error.stack ?? error.message) : String(error);
+    return { kind: 'broken', why: `${why}\n${scene.told()}` };
   } finally {
     scene.driver.giveUp();
   }

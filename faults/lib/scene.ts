@@ -23,6 +23,8 @@ const SNAPSHOT_MS = 1_200;
 const QUIET_MS_MAX = 120_000;
 const HELD_MS_MAX = 30_000;
 const HELD_EACH = 50;
+/** Wrong answers, and lines of each server, in what is told of a wait in vain. */
+const TOLD = 20;
 /** Room for a thousand calls to one origin. */
 const ROOM = { SLUICE_CALLBACK_THREADS: '1', SLUICE_CONNECTIONS_PER_ORIGIN: '4096' };
 /** In the short selection who died is missed sooner. */
@@ -220,6 +222,19 @@ export class Scene {
 
   calls(): ReceivedCall[] {
     return [...this.receiver.calls, ...this.slow.calls, ...this.#elsewhere];
+  }
+
+  /** What the callers saw so far and what the servers said last: where a wait was in vain, that tells why. */
+  told(): string {
+    const { accepted, refusals, wrong } = this.driver;
+    const callers = {
+      accepted,
+      called: this.receiver.to(WORK).length,
+      refusals: Object.fromEntries(refusals),
+      wrong: wrong.slice(0, TOLD),
+    };
+    const servers = this.engines.map((engine) => engine.logs().slice(-TOLD).join('\n'));
+    return [JSON.stringify(callers), ...servers].join('\n');
   }
 
   /** Ends the load and waits until all that was accepted has ended. */

@@ -31,8 +31,8 @@ export const maxmemory: Fault = {
       if (status === 201) filled += 1;
     }
     scene.check(filled > 0 && filled < FILLED_MAX, `${filled} large batches taken`);
-    // From here on nothing fits, not even what the front door would let through.
-    await redis.config('SET', 'maxmemory', String((await used()) - 1_000_000));
+    // From here on nothing fits, not even what the front door would let through: half of what cannot go, since its calls are held, is too much.
+    await redis.config('SET', 'maxmemory', String((await used()) - (filled * FILLERS * FILLER_BYTES) / 2));
     const refused = scene.driver.refused;
     await until(() => scene.driver.refused > refused, SEEN_MS_MAX, 'creates to be refused');
     await scene.slow.heard('/large', filled * FILLERS, SEEN_MS_MAX);
