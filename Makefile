@@ -93,11 +93,10 @@ faults/soak: setup build ## Load and a fault a minute for SOAK=20 minutes; SEED=
 	@$(TS) faults/soak/main.ts $(if $(SOAK),--minutes "$(SOAK)") $(if $(SEED),--seed $(SEED))
 
 # A failed build leaves the last good one in place.
-dist/.stamp: $(SOURCES) tsconfig.json tsconfig.build.json | setup
-	@rm -rf .make/dist
-	$(BIN)/tsc -p tsconfig.build.json --outDir .make/dist
-	$(BIN)/vite build src/dashboard --config src/dashboard/vite.config.ts --outDir ../../.make/dist/dashboard --logLevel warn
-	@rm -rf dist && mv .make/dist dist && touch $@
+dist/.stamp: $(SOURCES) scripts/build.sh tsconfig.json tsconfig.build.json | setup
+	@rm -rf dist.next
+	@sh scripts/build.sh dist.next
+	@rm -rf dist && mv dist.next dist && touch $@
 
 # npm writes this file last. A linked directory belongs to another checkout: npm would empty it.
 bench/peers/node_modules/.package-lock.json: bench/peers/package-lock.json

@@ -1,5 +1,6 @@
 // Profiles of all threads of one server, as trees of what was on the stack.
-import { mkdtempSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdtempSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { SourceMap, type SourceMapPayload } from 'node:module';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -24,7 +25,9 @@ export interface Frame {
 interface CallFrame {
   functionName: string;
   url: string;
+  /** Both from 0. */
   lineNumber: number;
+  columnNumber: number;
 }
 interface CpuProfile {
   nodes: { id: number; callFrame: CallFrame; children?: number[] }[];
@@ -136,7 +139,7 @@ export function cpuTree({ nodes, samples, timeDeltas }: CpuProfile): Frame {
   const build = (id: number, into: Frame): void => {
     const node = byId.get(id);
     if (node === undefined || node.callFrame.functionName === '(idle)') return;
-    const own = node.callFrame.functionName === '(root)' ? into : childOf(into, nameOf(node.callFrame), moduleOf(node.callFrame.url));
+    const own = node.callFrame.functionName === '(root)' ? into : ownOf(node.callFrame, into);
     own.self += self_us.get(id) ?? 0;
     for (const child of node.children ?? []) build(child, own);
   };
@@ -147,7 +150,7 @@ export function cpuTree({ nodes, samples, timeDeltas }: CpuProfile): Frame {
 
 export function heapTree(head: HeapNode): Frame {
   const build = (node: HeapNode, into: Frame): void => {
-    const own = node.callFrame.functionName === '(root)' ? into : childOf(into, nameOf(node.callFrame), moduleOf(node.callFrame.url));
+    const own = node.callFrame.functionName === '(root)' ? into : ownOf(node.callFrame, into);
     own.self += node.selfSize;
     for (const child of node.children) build(child, own);
   };
@@ -156,8 +159,25 @@ export function heapTree(head: HeapNode): Frame {
   return root;
 }
 
-function nameOf({ functionName, lineNumber }: CallFrame): string {
-  return functionName === '' ? `(anonymous, line ${lineNumber + 1})` : functionName;
+function ownOf({ functionName, url, lineNumber, columnNumber }: CallFrame, into: Frame): Frame {
+  const entry = mapOf(url)?.findEntry(lineNumber, columnNumber);
+  // What is bundled stands where it was written.
+  const place =
+    entry !== undefined && 'originalSource' in entry ? { url: new URL(entry.originalSource, url).href, line: entry.originalLine } : null;
+  const name = functionName === '' ? `(anonymous, line ${(place?.line ?? lineNumber) + 1})` : functionName;
+  return childOf(into, name, moduleOf(place?.url ?? url));
+}
+
+const maps = new Map<string, SourceMap | null>();
+
+function mapOf(url: string): SourceMap | null {
+  let map = maps.get(url);
+  if (map === undefined) {
+    const path = url.startsWith('file:') ? `${fileURLToPath(url)}.map` : '';
+    map = existsSync(path) ? new SourceMap(JSON.parse(readFileSync(path, 'utf8')) as SourceMapPayload) : null;
+    maps.set(url, map);
+  }
+  return map;
 }
 
 const ROOT = fileURLToPath(new URL('../../', import.meta.url));

@@ -1,5 +1,5 @@
 // Processes are replaced one after another under load. Requests go to whoever is there, as behind a proxy that asks again.
-import { cpSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { cpSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { EngineOptions } from '../../test/helpers/engine.ts';
@@ -37,8 +37,10 @@ function otherBuild(): string {
   rmSync(dir, { recursive: true, force: true });
   cpSync(join(root, dist), join(dir, 'dist'), { recursive: true });
   cpSync(join(root, 'package.json'), join(dir, 'package.json'));
-  const scripts = join(dir, 'dist/store/scripts.gen.js');
-  writeFileSync(scripts, readFileSync(scripts, 'utf8').replaceAll(/(lua: `#!lua[^\n]*\n)/g, '$1-- another version\n'));
+  const programs = readdirSync(join(dir, 'dist')).filter((file) => file.endsWith('.js'));
+  for (const program of programs.map((file) => join(dir, 'dist', file))) {
+    writeFileSync(program, readFileSync(program, 'utf8').replaceAll(/(lua: `#!lua[^\n]*\n)/g, '$1-- another version\n'));
+  }
   return join(dir, 'dist/main.js');
 }
 

@@ -10,11 +10,11 @@
 // written to be harmless twice. Where a call surely did nothing its error says so, by `changedNothing` of errors.ts: a refusal does, where no
 // earlier try ended with its connection (also one that was never written: ioredis ends both alike).
 import type { RedisOptions as AnyRedisOptions, ChainableCommander, ClusterOptions } from 'ioredis';
+import { Cluster, Redis } from 'ioredis';
 import { monotonicMs } from '../base/clock.ts';
 import { type Log, limitedLog } from '../base/log.ts';
 import { type ConnectionSpec, describe, type Host } from './address.ts';
 import { afterCut, StoreRefused } from './errors.ts';
-import { Cluster, Redis } from './ioredis.ts';
 import { GIVEN_UP_MS, pipelinesOf, type Timed, type Tries } from './pipeline.ts';
 import type { RedisClient } from './script.ts';
 

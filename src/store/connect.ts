@@ -1,4 +1,6 @@
 // Opens the store: finds or starts its Redis, checks that it is fit, and settles the number of partitions.
+
+import { Cluster } from 'ioredis';
 import type { Log } from '../base/log.ts';
 import { endsWithin } from '../base/timing.ts';
 import { type ConnectionSpec, parseRedisUrl, type StoreKind, socketSpec } from './address.ts';
@@ -7,7 +9,6 @@ import { openConnection } from './client.ts';
 import { startEmbedded } from './embedded.ts';
 import { StoreRefused } from './errors.ts';
 import { type HintOptions, type Hints, openHints } from './hints.ts';
-import { Cluster } from './ioredis.ts';
 import { keys } from './keys.ts';
 import { PartitionCount } from './partition-count.ts';
 import type { RedisClient } from './script.ts';

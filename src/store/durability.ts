@@ -6,12 +6,13 @@
 // share the next one. What waits is bounded by the requests that the front door lets in.
 //
 // WAIT is best effort: a failover can choose a replica that did not acknowledge. It makes loss rare, not impossible.
+
+import { Cluster, type Redis } from 'ioredis';
 import { monotonicMs } from '../base/clock.ts';
 import { type LimitedLog, type Log, limitedLog } from '../base/log.ts';
 import type { ConnectionSpec } from './address.ts';
 import { createClient, createNode, untilReady } from './client.ts';
 import { NotReplicated } from './errors.ts';
-import { Cluster, type Redis } from './ioredis.ts';
 import { keys } from './keys.ts';
 import type { RedisClient } from './script.ts';
 import { slotOfKey } from './tags.ts';

@@ -1,7 +1,8 @@
 // What an operator asks of Redis: how much waits, and how much memory is used.
+
+import { Cluster } from 'ioredis';
 import { LIMITER_TYPES, letterOf } from '../schema/limiters/kinds.ts';
 import { parseInfo } from './checks.ts';
-import { Cluster } from './ioredis.ts';
 import { keys } from './keys.ts';
 import type { RedisClient } from './script.ts';
 import { partitionLook } from './scripts.gen.ts';

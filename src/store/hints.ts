@@ -8,12 +8,13 @@
 // A channel is `on` a link and, once the server said so, `confirmed`. Confirmation is lost when the link closes, when
 // the server takes the channel away (its slot moves: a `sunsubscribe` push), and when the 5 s check finds fewer
 // channels on the server than here. Whatever was lost is asked for again, where the slot table now says.
+
+import { Cluster, type Redis } from 'ioredis';
 import { backoff_ms } from '../base/backoff.ts';
 import { monotonicMs } from '../base/clock.ts';
 import { limitedLog } from '../base/log.ts';
 import type { ConnectionSpec } from './address.ts';
 import { type ClientOptions, createClient, createNode } from './client.ts';
-import { Cluster, type Redis } from './ioredis.ts';
 import type { RedisClient } from './script.ts';
 import { slotOf } from './tags.ts';
 

@@ -1,5 +1,5 @@
 // All keys of the partitions, a page at a time: what no list names any more is found by nothing else.
-import { Cluster } from './ioredis.ts';
+import { Cluster } from 'ioredis';
 import { partitionOfRoot } from './keys.ts';
 import type { RedisClient } from './script.ts';
 

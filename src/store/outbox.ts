@@ -9,11 +9,12 @@
 // was applied is known by its mark, what is acknowledged is removed by its whole text. What a failover of a lane's side
 // loses after it was acknowledged is found by the sweep, which asks lanes about references that have been away for long.
 // docs/decisions/0010-outbox.md says what exactly is guaranteed.
+
+import { Cluster } from 'ioredis';
 import { monotonicMs } from '../base/clock.ts';
 import { groupBy } from '../base/group-by.ts';
 import type { Keep } from './batches.ts';
 import { NotReplicated } from './errors.ts';
-import { Cluster } from './ioredis.ts';
 import { keys } from './keys.ts';
 import type { RedisClient } from './script.ts';
 import { outboxAck, outboxAsk, outboxAway, outboxOverdue, outboxReceive, outboxSlice } from './scripts.gen.ts';

@@ -13,9 +13,9 @@ import {
 } from 'node:fs';
 import { tmpdir, totalmem } from 'node:os';
 import { delimiter, dirname, join, resolve } from 'node:path';
+import { Redis } from 'ioredis';
 import { isAlive, processStart } from './datadir.ts';
 import { StoreRefused } from './errors.ts';
-import { Redis } from './ioredis.ts';
 
 /** sun_path holds 108 bytes with its final zero; redis-server cuts longer paths silently. */
 const SOCKET_BYTES_MAX = 107;

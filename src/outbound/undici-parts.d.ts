@@ -1,0 +1,18 @@
+// The parts of undici that undici.ts loads one by one have no types of their own.
+declare module 'undici/lib/core/symbols.js' {
+  const kConnect: unique symbol;
+  const symbols: { readonly kConnect: typeof kConnect };
+  export default symbols;
+}
+declare module 'undici/lib/core/connect.js' {
+  const build: typeof import('undici').buildConnector;
+  export default build;
+}
+declare module 'undici/lib/dispatcher/client.js' {
+  import symbols from 'undici/lib/core/symbols.js';
+
+  /** Its `kConnect`, which has no other name, opens its connection without a request. */
+  type Client = import('undici').Client & { [symbols.kConnect](opened: () => void): void };
+  const Client: new (...args: ConstructorParameters<typeof import('undici').Client>) => Client;
+  export default Client;
+}
