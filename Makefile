@@ -34,7 +34,7 @@ dev: setup ## Run the server from src, again after each change
 gen: ## Write every generated file
 	@for generator in $(GENERATORS); do $(TS) $$generator || exit 1; done
 
-build: dist/.stamp ## Compile src to dist, where src is newer
+build: dist/.stamp ## Build dist from src and the packages, where they are newer
 
 check: setup setup/peers check-gen ## Generated files, types, style, Lua
 	$(BIN)/tsc --noEmit
@@ -93,9 +93,9 @@ faults/soak: setup build ## Load and a fault a minute for SOAK=20 minutes; SEED=
 	@$(TS) faults/soak/main.ts $(if $(SOAK),--minutes "$(SOAK)") $(if $(SEED),--seed $(SEED))
 
 # A failed build leaves the last good one in place.
-dist/.stamp: $(SOURCES) scripts/build.sh tsconfig.json tsconfig.build.json | setup
+dist/.stamp: $(SOURCES) scripts/build.sh package.json package-lock.json tsconfig.json tsconfig.build.json | setup
 	@rm -rf dist.next
-	@sh scripts/build.sh dist.next
+	sh scripts/build.sh dist.next
 	@rm -rf dist && mv dist.next dist && touch $@
 
 # npm writes this file last. A linked directory belongs to another checkout: npm would empty it.

@@ -116,7 +116,7 @@ function greeted(server: ChildProcess, what: string): Promise<Phases> {
     const printed = collect(server, (line) => {
       const now_ms = performance.now();
       if (line.includes('installing the packages')) at.install_ms = now_ms;
-      else if (line.includes('tsc -p tsconfig.build.json')) at.build_ms = now_ms;
+      else if (line.includes('scripts/build.sh')) at.build_ms = now_ms;
       else if (line.includes('SLUICE_ALLOW_PRIVATE_TARGETS is not set')) at.start_ms = now_ms;
       else if (line.includes(' is ready: ')) {
         clearTimeout(timer);

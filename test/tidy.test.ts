@@ -158,7 +158,7 @@ function listFiles(): string[] {
     const deleted = execFileSync('git', ['ls-files', '--deleted'], { encoding: 'utf8', stdio: 'pipe' }).split('\n');
     return listed.split('\n').filter((file) => file !== '' && !deleted.includes(file) && text(file));
   } catch {
-    const skipped = /^(node_modules|dist|data|\.make|\.git)(\/|$)/;
+    const skipped = /^(node_modules|dist|dist\.next|data|\.make|\.git)(\/|$)/;
     const entries = readdirSync('.', { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile());
     return entries.map((entry) => join(entry.parentPath, entry.name)).filter((file) => !skipped.test(file) && text(file));
   }

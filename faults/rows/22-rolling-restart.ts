@@ -9,6 +9,8 @@ import type { Scene } from '../lib/scene.ts';
 
 const PROCESSES = 3;
 const ROUNDS = 3;
+/** The first line of a script, in a build. */
+const SCRIPT = /(lua: `#!lua[^\n]*\n)/;
 
 async function roll(scene: Scene, next: (round: number) => EngineOptions): Promise<Judgement> {
   await Promise.all(Array.from({ length: PROCESSES }, () => scene.engine(next(0))));
@@ -37,10 +39,11 @@ function otherBuild(): string {
   rmSync(dir, { recursive: true, force: true });
   cpSync(join(root, dist), join(dir, 'dist'), { recursive: true });
   cpSync(join(root, 'package.json'), join(dir, 'package.json'));
-  const programs = readdirSync(join(dir, 'dist')).filter((file) => file.endsWith('.js'));
-  for (const program of programs.map((file) => join(dir, 'dist', file))) {
-    writeFileSync(program, readFileSync(program, 'utf8').replaceAll(/(lua: `#!lua[^\n]*\n)/g, '$1-- another version\n'));
-  }
+  const files = readdirSync(join(dir, 'dist')).map((file) => join(dir, 'dist', file));
+  const withScripts = files.filter((file) => file.endsWith('.js') && SCRIPT.test(readFileSync(file, 'utf8')));
+  if (withScripts.length === 0) throw new Error('no scripts found in the build');
+  for (const file of withScripts)
+    writeFileSync(file, readFileSync(file, 'utf8').replaceAll(new RegExp(SCRIPT, 'g'), '$1-- another version\n'));
   return join(dir, 'dist/main.js');
 }
 
