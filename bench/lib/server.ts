@@ -15,7 +15,8 @@ export function spawnServer(entry: string, node_args: readonly string[], env: Re
     env: {
       ...foreign(process.env),
       UV_THREADPOOL_SIZE: LOOK_UPS_MAX,
-      SLUICE_ALLOW_PRIVATE_TARGETS: 'true',
+      // The guard is on, as it is by default: the receivers are what an operator lets it pass.
+      SLUICE_EGRESS_ALLOW_CIDRS: '127.0.0.0/8',
       SLUICE_LOG_LEVEL: 'warn',
       SLUICE_LIMIT_BATCH_CREATE: NO_LIMIT,
       SLUICE_LIMIT_BATCH_ADD: NO_LIMIT,
