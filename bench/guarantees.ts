@@ -6,6 +6,7 @@
 //              private addresses. It judges URLs at the create and addresses at each new connection, not each call.
 //   leases     by profile: the commands of claim and settle that touch what says who holds which task, counted by MONITOR, each at the
 //              price that Redis's own statistics give it. What scripts spend around these commands is not in it.
+import { CLAIM_MAX } from '../src/base/limits.ts';
 import { LIMITER_TYPES } from '../src/schema/limiters/kinds.ts';
 import { preload } from '../src/store/script.ts';
 import { scripts } from '../src/store/scripts.gen.ts';
@@ -155,7 +156,6 @@ function scrapeOn(url: string): { stop(): Promise<void> } {
   };
 }
 
-const LEASE_TASKS = 128;
 /** Which task is whose, until when; who is there at all. */
 const LEASE_KEY = /:(active:[^:]+|holders|claims)$/;
 
@@ -177,8 +177,8 @@ async function leases(smoke: boolean): Promise<Figures> {
     await redis.config('RESETSTAT');
     for (let i = 0; i < rounds; i++) {
       rig.pass(10);
-      await rig.create({ tasks: LEASE_TASKS });
-      await rig.settle('h1', await rig.claim('h1', LEASE_TASKS), 'c');
+      await rig.create({ tasks: CLAIM_MAX });
+      await rig.settle('h1', await rig.claim('h1', CLAIM_MAX), 'c');
     }
     // What is monitored comes on a connection of its own: its own mark says that all of it is there.
     const all = new Promise<void>((done) => {
@@ -194,7 +194,7 @@ async function leases(smoke: boolean): Promise<Figures> {
       commands += count;
       us += count * Number(new RegExp(`^cmdstat_${command}:.*usec_per_call=([\\d.]+)`, 'm').exec(stats)?.[1] ?? Number.NaN);
     }
-    return { lease_commands: commands / (rounds * LEASE_TASKS), lease_redis_us: us / (rounds * LEASE_TASKS) };
+    return { lease_commands: commands / (rounds * CLAIM_MAX), lease_redis_us: us / (rounds * CLAIM_MAX) };
   } finally {
     redis.disconnect();
     await server.stop();

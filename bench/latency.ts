@@ -1,30 +1,66 @@
-// What one task waits for: alone from POST to callback, and beyond its time when it is due later.
-import { type Bench, pause, type Stage } from './lib/bench.ts';
+// What one task waits for: from POST to callback, alone and under load, and beyond its time when it is due later.
+import type { Bench, Figures, Stage } from './lib/bench.ts';
+import { pause } from './lib/bench.ts';
 import { batchBody, task } from './lib/payload.ts';
 import { CLOCK, Poster } from './lib/poster.ts';
+import { machineMs } from './lib/receiver.ts';
 import { percentile } from './lib/stats.ts';
 
-const GAP_MS = 100;
+/** Tasks posted a second, over so many connections, for so long. */
+interface Load {
+  name: string;
+  per_s: number;
+  connections: number;
+  seconds: number;
+}
+
+const ALONE: Load = { name: '', per_s: 10, connections: 1, seconds: 10 };
+const LOADS: readonly Load[] = [
+  ALONE,
+  { name: 'at_500_', per_s: 500, connections: 16, seconds: 5 },
+  { name: 'at_2000_', per_s: 2_000, connections: 64, seconds: 5 },
+];
+const ROUNDS = 5;
 
 export const latency: Bench = {
   name: 'latency',
-  what: 'POST /v1/tasks, one at a time, ten a second: from its first byte to its callback',
-  async run({ engine, receiver, smoke }) {
-    const count = smoke ? 20 : 100;
-    const poster = new Poster(engine.url);
-    await receiver.reset();
-    for (let i = 0; i < count; i++) {
-      const next_ms = performance.now() + GAP_MS;
-      const body = JSON.stringify(task(`${receiver.origin}/hook?sent=${CLOCK}`, i));
-      await poster.send(Poster.prepare('/v1/tasks', engine.token, body));
-      await receiver.received(i + 1);
-      await pause(next_ms - performance.now());
+  what: 'POST /v1/tasks, from its first byte to its callback: ten a second, one at a time; 500 and 2,000 a second, from when each was to be sent; all rounds together',
+  async run(stage) {
+    const delays = new Map(LOADS.map((load) => [load, [] as number[]]));
+    for (let round = 0; round < (stage.smoke ? 1 : ROUNDS); round++) {
+      for (const [load, all] of delays) all.push(...(await delaysUnder(stage, stage.smoke ? { ...load, seconds: 0.5 } : load)));
     }
-    poster.close();
-    const delays_ms = await receiver.delays_ms();
-    return { tasks: delays_ms.length, p50_ms: percentile(delays_ms, 0.5), p99_ms: percentile(delays_ms, 0.99) };
+    const figures: Figures = {};
+    for (const [{ name }, all] of delays) {
+      figures[`${name}tasks`] = all.length;
+      for (const [label, share] of [['p50', 0.5], ['p99', 0.99], ['p99_9', 0.999]] as const) figures[`${name}${label}_ms`] = percentile(all, share);
+    }
+    return figures;
   },
 };
+
+/** Each is sent at its time, or as soon as its connection is free: what waits for that is late, and counts as such. */
+async function delaysUnder({ engine, receiver }: Stage, { per_s, connections, seconds }: Load): Promise<number[]> {
+  const posters = Array.from({ length: connections }, () => new Poster(engine.url));
+  const count = Math.ceil(per_s * seconds);
+  await receiver.reset();
+  const first_ms = machineMs() + 100;
+  await Promise.all(
+    posters.map(async (poster, at) => {
+      for (let i = at; i < count; i += connections) {
+        const body = JSON.stringify(task(`${receiver.origin}/hook?sent=${CLOCK}`, i));
+        const request = Poster.prepare('/v1/tasks', engine.token, body);
+        const due_ms = first_ms + (i * 1_000) / per_s;
+        await pause(due_ms - machineMs());
+        // A timer may be early, and nothing is sent before its time.
+        await poster.send(request, Math.min(due_ms, machineMs()));
+      }
+    }),
+  );
+  await receiver.received(count);
+  for (const poster of posters) poster.close();
+  return receiver.delays_ms();
+}
 
 const DUE_TASKS = 1_000;
 

@@ -1,6 +1,6 @@
 // What each script that a task meets costs Redis, at three sizes, on a Redis that does nothing else. By Redis's own clock
 // (INFO commandstats of the scripts): nothing of the network, of the protocol or of Node is in it. Calls are as large as the engine
-// makes them (a claim takes 128 tasks at most), so a size of 1,000 is several calls for some.
+// makes them (a claim takes CLAIM_MAX tasks at most), so a size of 1,000 is several calls for some.
 import type { Redis } from 'ioredis';
 import { CLAIM_MAX, SETTLE_MAX, TRAY_GROUP_TASKS_MAX } from '../src/base/limits.ts';
 import { LIMITER_TYPES } from '../src/schema/limiters/kinds.ts';

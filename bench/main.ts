@@ -100,7 +100,14 @@ async function runAll(chosen: readonly Bench[], stage: Stage, talk: boolean): Pr
   const results: Record<string, Figures> = {};
   for (const bench of chosen) {
     const from_ms = performance.now();
-    results[bench.name] = await bench.run(stage);
+    try {
+      results[bench.name] = await bench.run(stage);
+    } catch (error) {
+      // The others took long enough to be kept.
+      process.stderr.write(`${bench.name} failed: ${error instanceof Error ? error.stack : String(error)}\n`);
+      process.exitCode = 1;
+      continue;
+    }
     if (talk) process.stderr.write(`${bench.name}: ${((performance.now() - from_ms) / 1000).toFixed(1)} s\n`);
   }
   return results;

@@ -41,13 +41,13 @@ export class Poster {
     return { bytes, clock_at: bytes.indexOf(CLOCK) };
   }
 
-  /** Resolves when the answer has come, which must be a 201. One at a time. */
-  async send({ bytes, clock_at }: { bytes: Buffer; clock_at: number }): Promise<void> {
+  /** Resolves when the answer has come, which must be a 201. One at a time. What is said to be its moment, of `machineMs`, is when it is sent. */
+  async send({ bytes, clock_at }: { bytes: Buffer; clock_at: number }, at_ms?: number): Promise<void> {
     const socket = await this.#connected();
     const answered = new Promise<void>((done, failed) => {
       this.#answered = { done, failed };
     });
-    bytes.write(machineMs().toFixed(3).padStart(CLOCK_WIDTH, '0'), clock_at, 'latin1');
+    bytes.write((at_ms ?? machineMs()).toFixed(3).padStart(CLOCK_WIDTH, '0'), clock_at, 'latin1');
     socket.write(bytes);
     await answered;
   }

@@ -1,10 +1,12 @@
 // A discrete-event simulation of callback threads and Redis masters: when turns begin, what shares them, who waits for whom.
 //
-// It has the rules of delivery/pump.ts: a partition has one turn at a time; a turn begins when something is due, when the first
-// outcome is 2 ms old, or when 128 are there; it claims 128 tasks at most. A thread and a master do what has come in when they are free,
-// all of it at once: that is where turns share a wake-up, and what is lost when the same load is spread over more processes.
-// What is not in it: the cores. Every thread and every master has one of its own, so a run that shares fewer is slower than this.
-import { CLAIM_MAX, SETTLE_DELAY_MS, SETTLE_FLUSH } from '../../src/base/limits.ts';
+// It has the rules of delivery/pump.ts and delivery/outcomes.ts: a partition has one turn at a time; a turn begins when something is due, when
+// SETTLE_FLUSH outcomes are there, or when they have waited for company for long enough; it claims CLAIM_MAX tasks at most. A thread and a
+// master do what has come in when they are free, all of it at once: that is where turns share a wake-up, and what is lost when the same load is
+// spread over more processes.
+// What is not in it: the cores, since every thread and every master has one of its own, so a run that shares fewer is slower than this; tasks that a
+// thread claims ahead (docs/decisions/0055), threads that help another's partition (0056), and the express thread, which takes single tasks (0063).
+import { CLAIM_MAX, SETTLE_COMPANY, SETTLE_DELAY_MS, SETTLE_DELAY_MS_MAX, SETTLE_FLUSH } from '../../src/base/limits.ts';
 
 export interface Parts {
   /** For each task, beside turns. */
@@ -61,6 +63,8 @@ interface Partition {
   /** Times at which tasks are due, ascending; those before `at` are claimed. */
   due_us: number[];
   at: number;
+  /** Claimed and not told to Redis, `outcomes` among them. */
+  under_way: number;
   outcomes: number;
   first_outcome_us: number;
   running: boolean;
@@ -78,7 +82,13 @@ interface Machine {
   outbox: Map<Machine, (() => number)[]>;
 }
 
-const SETTLE_DELAY_US = SETTLE_DELAY_MS * 1_000;
+/** When the outcomes of a partition have waited for long enough; as delivery/outcomes.ts has it. */
+function settleAt({ outcomes, under_way, first_outcome_us }: Partition): number {
+  if (outcomes === 0) return Number.POSITIVE_INFINITY;
+  const all = outcomes >= under_way;
+  if (outcomes >= SETTLE_FLUSH || (all && outcomes >= SETTLE_COMPANY)) return first_outcome_us;
+  return first_outcome_us + (all ? SETTLE_DELAY_MS : SETTLE_DELAY_MS_MAX) * 1_000;
+}
 
 export function simulate(parts: Parts, deployment: Deployment, load: Load): Outcome {
   const queue = new EventQueue();
@@ -91,7 +101,7 @@ export function simulate(parts: Parts, deployment: Deployment, load: Load): Outc
     const at = <T>(list: readonly T[]): T => list[i % list.length] as T;
     return {
       ...{ thread: at(threads), master: at(masters), due_us: [], at: 0 },
-      ...{ outcomes: 0, first_outcome_us: 0, running: false, timer_us: Number.POSITIVE_INFINITY },
+      ...{ under_way: 0, outcomes: 0, first_outcome_us: 0, running: false, timer_us: Number.POSITIVE_INFINITY },
     };
   });
   for (let i = 0; i < load.tasks; i++) {
@@ -137,10 +147,9 @@ export function simulate(parts: Parts, deployment: Deployment, load: Load): Outc
   /** What the thread does for a partition when it looks at it; its cost. */
   const look = (partition: Partition): number => {
     const next_due_us = partition.due_us[partition.at] ?? Number.POSITIVE_INFINITY;
-    const settle_us = partition.outcomes === 0 ? Number.POSITIVE_INFINITY : partition.first_outcome_us + SETTLE_DELAY_US;
-    const begins = partition.outcomes >= SETTLE_FLUSH || settle_us <= now_us || next_due_us <= now_us;
+    const settle_us = settleAt(partition);
     if (partition.running) return 0;
-    if (!begins) {
+    if (settle_us > now_us && next_due_us > now_us) {
       const at_us = Math.min(next_due_us, settle_us);
       if (at_us < partition.timer_us) {
         partition.timer_us = at_us;
@@ -155,6 +164,7 @@ export function simulate(parts: Parts, deployment: Deployment, load: Load): Outc
     partition.running = true;
     turns += 1;
     const turn: Turn = { partition, settling: partition.outcomes, claimed: [] };
+    partition.under_way -= partition.outcomes;
     partition.outcomes = 0;
     send(partition.thread, partition.master, () => redisTurn(turn));
     return parts.turn_engine_us / 2;
@@ -169,6 +179,7 @@ export function simulate(parts: Parts, deployment: Deployment, load: Load): Outc
   };
   const answered = ({ partition, claimed }: Turn): number => {
     partition.running = false;
+    partition.under_way += claimed.length;
     for (const due_us of claimed) late_ms.push((now_us - due_us) / 1_000);
     if (claimed.length > 0) {
       const begun_us = parts.task_engine_us * claimed.length;
