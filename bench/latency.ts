@@ -33,7 +33,12 @@ export const latency: Bench = {
     const figures: Figures = {};
     for (const [{ name }, all] of delays) {
       figures[`${name}tasks`] = all.length;
-      for (const [label, share] of [['p50', 0.5], ['p99', 0.99], ['p99_9', 0.999]] as const) figures[`${name}${label}_ms`] = percentile(all, share);
+      for (const [label, share] of [
+        ['p50', 0.5],
+        ['p99', 0.99],
+        ['p99_9', 0.999],
+      ] as const)
+        figures[`${name}${label}_ms`] = percentile(all, share);
     }
     return figures;
   },

@@ -32,7 +32,8 @@ const SHOWN: readonly Shown[] = [
     row: 'end_to_end',
     what: 'end to end: 100,000 tasks of 256 bytes in batches of 1,000, created, called, counted',
     sluice: (of) => `${of('tasks_per_s')}/s; a task ${of('engine_cpu_us')} µs Node + ${of('redis_cpu_us')} µs Redis`,
-    beside: (of) => `bare undici loop, sending only: ${of('bare_requests_per_s')}/s, ${of('bare_cpu_us')} µs (ratio ${of('ratio_to_bare')})`,
+    beside: (of) =>
+      `bare undici loop, sending only: ${of('bare_requests_per_s')}/s, ${of('bare_cpu_us')} µs (ratio ${of('ratio_to_bare')})`,
   },
   {
     row: 'create',
@@ -47,7 +48,8 @@ const SHOWN: readonly Shown[] = [
   {
     row: 'single',
     what: 'single tasks, `POST /v1/tasks`, 64 connections',
-    sluice: (of) => `${of('tasks_per_s')}/s; ${of('engine_cpu_us')} µs Node + ${of('redis_cpu_us')} µs Redis; ${of('redis_bytes_beyond_json')} bytes beyond its JSON`,
+    sluice: (of) =>
+      `${of('tasks_per_s')}/s; ${of('engine_cpu_us')} µs Node + ${of('redis_cpu_us')} µs Redis; ${of('redis_bytes_beyond_json')} bytes beyond its JSON`,
   },
   {
     row: 'mixed',
@@ -116,7 +118,10 @@ const SHOWN: readonly Shown[] = [
   {
     row: 'limiter_grants',
     what: 'limiters: starts granted in one Redis, 200 a call, by kind',
-    sluice: (of) => KINDS.map((kind) => `${kind} ${of(`${kind}_per_s`)}`).join(', ').concat(' a second'),
+    sluice: (of) =>
+      KINDS.map((kind) => `${kind} ${of(`${kind}_per_s`)}`)
+        .join(', ')
+        .concat(' a second'),
     beside: (of) => `rate-limiter-flexible, one decision a call: ${of('rate_limiter_flexible_per_s')}/s`,
   },
   {
@@ -144,7 +149,8 @@ const SHOWN: readonly Shown[] = [
   {
     row: 'first_callback',
     what: 'from a clone, with an empty HOME, to the first callback, by the first commands above; packages from a near registry',
-    sluice: (of) => `${of('commands')} commands, ${of('seconds')} s: ${of('install_s')} to install, ${of('build_s')} to build, ${of('start_s')} to start`,
+    sluice: (of) =>
+      `${of('commands')} commands, ${of('seconds')} s: ${of('install_s')} to install, ${of('build_s')} to build, ${of('start_s')} to start`,
   },
   {
     row: 'idle',

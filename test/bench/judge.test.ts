@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { judge, type TableRun } from '../../bench/table/judge.ts';
 import { withRows } from '../../bench/shown.ts';
+import { judge, type TableRun } from '../../bench/table/judge.ts';
 import { withTable } from '../../bench/table/readme.ts';
 import type { Measure, Row } from '../../bench/table/row.ts';
 
@@ -63,7 +63,8 @@ test('the table of the last full run stands between its markers, whatever stood 
 });
 
 test('a row of README.md is of the last run that has all of it, and says which', () => {
-  const run = (date: string, results: object, smoke = false): string => JSON.stringify({ date, cpu: 'Intel(R) A Processor', smoke, results });
+  const run = (date: string, results: object, smoke = false): string =>
+    JSON.stringify({ date, cpu: 'Intel(R) A Processor', smoke, results });
   const lines = [
     run('2026-01-01', { idle: { engine_cpu_percent: 1.234 }, limiter_million: { sent_per_s: 13.5 } }),
     run('2026-01-02', { idle: { engine_cpu_percent: 0.5 }, limiter_million: { sent_per_s: null } }),
@@ -71,7 +72,10 @@ test('a row of README.md is of the last run that has all of it, and says which',
     JSON.stringify({ date: '2026-01-04', smoke: false, table: [] }),
   ].join('\n');
   const written = withRows('before\n<!-- The rows of bench/main.ts, by make gen -->\nold\n<!-- end of the rows -->\nafter\n', lines);
-  const rows = written.split('\n').filter((line) => line.startsWith('| ')).slice(2);
+  const rows = written
+    .split('\n')
+    .filter((line) => line.startsWith('| '))
+    .slice(2);
   assert.deepEqual(
     rows.map((line) => line.split(' | ').slice(1)),
     [
