@@ -43,7 +43,7 @@ interface Cpu {
  * been started, whose code is being compiled meanwhile (each process compiles its own, so that alone grows with their number), then again.
  */
 async function offered(stage: Stage, processes: number, masters: 1 | 3): Promise<{ cold: Cpu; warm: Cpu }> {
-  const fleet = await Fleet.start({ entry: stage.entry, processes, masters });
+  const fleet = await Fleet.start({ entry: stage.entry, processes: stage.smoke ? 1 : processes, masters });
   const api = new Api(fleet.a);
   const span = async (): Promise<Cpu> => {
     const seconds = stage.smoke ? 1 : 8;
