@@ -1,6 +1,5 @@
 // What one task waits for: from POST to callback, alone and under load, and beyond its time when it is due later.
-import type { Bench, Figures, Stage } from './lib/bench.ts';
-import { pause } from './lib/bench.ts';
+import { type Bench, type Figures, pause, type Stage } from './lib/bench.ts';
 import { batchBody, task } from './lib/payload.ts';
 import { CLOCK, Poster } from './lib/poster.ts';
 import { machineMs } from './lib/receiver.ts';

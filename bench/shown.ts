@@ -1,17 +1,9 @@
 // The second table of README.md: what the rows of bench/main.ts say, each of the last recorded run that has it, with its day and machine.
-import type { Figures } from './lib/bench.ts';
+import { type Run, recordedRuns } from './lib/recorded.ts';
 import { rounded } from './lib/stats.ts';
 
 const BEGIN = '<!-- The rows of bench/main.ts, by make gen -->';
 const END = '<!-- end of the rows -->';
-
-interface Run {
-  date: string;
-  cpu: string;
-  smoke: boolean;
-  /** Absent in a run of bench/table.ts. */
-  results?: Record<string, Figures | undefined>;
-}
 
 /** Gives a figure of the row as text. */
 type Of = (figure: string) => string;
@@ -161,11 +153,7 @@ const SHOWN: readonly Shown[] = [
 
 /** README.md with the rows as the runs have them; a line that no run has is left out. */
 export function withRows(readme: string, results: string): string {
-  const runs = results
-    .trim()
-    .split('\n')
-    .map((line) => JSON.parse(line) as Run)
-    .filter(({ smoke }) => !smoke);
+  const runs = recordedRuns(results);
   const [from, to] = [readme.indexOf(BEGIN), readme.indexOf(END)];
   if (from < 0 || to < from) throw new Error('README.md has lost the markers of the rows.');
   const row = (cells: readonly string[]): string => `| ${cells.join(' | ')} |`;

@@ -2,21 +2,13 @@
 // Only what stands between marks; a row that no full run has yet says so. With --check, only says whether it is stale.
 import { readFileSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
+import { type Run, recordedRuns } from '../bench/lib/recorded.ts';
 import { modelText, table } from '../bench/model/report.ts';
 
 const PATH = fileURLToPath(new URL('../docs/scaling.md', import.meta.url));
 const RESULTS = new URL('../bench/results.jsonl', import.meta.url);
 
 type Figures = Record<string, number | null>;
-interface Run {
-  date: string;
-  cpu: string;
-  cores: number;
-  smoke: boolean;
-  /** Absent in a run of bench/table.ts. */
-  results?: Record<string, Figures | undefined>;
-}
-
 /** The names of the differences, and what they are of. */
 const GUARANTEES: readonly (readonly [name: string, what: string])[] = [
   ['plain', 'a task with all that is on by default'],
@@ -36,11 +28,7 @@ const GUARANTEES: readonly (readonly [name: string, what: string])[] = [
 const SIZES = [10, 100, 1_000];
 
 function lastWith(row: string): { run: Run; figures: Figures } | null {
-  const runs = readFileSync(RESULTS, 'utf8')
-    .trim()
-    .split('\n')
-    .map((line) => JSON.parse(line) as Run);
-  const run = runs.findLast(({ smoke, results }) => !smoke && results?.[row] !== undefined);
+  const run = recordedRuns(readFileSync(RESULTS, 'utf8')).findLast(({ results }) => results?.[row] !== undefined);
   const figures = run?.results?.[row];
   return run === undefined || figures === undefined ? null : { run, figures };
 }

@@ -1,6 +1,7 @@
 // What the model reckons with: costs per part, each from the last full run in bench/results.jsonl that has it. Nothing is entered by hand
 // but what ASSUMED says.
 import { readFileSync } from 'node:fs';
+import { recordedRuns } from '../lib/recorded.ts';
 
 const RESULTS = new URL('../results.jsonl', import.meta.url);
 
@@ -48,21 +49,8 @@ export interface Costs {
 /** What row `scale_out` offers. */
 export const SCALE_OUT_PER_S = 2_000;
 
-interface Run {
-  date: string;
-  cpu: string;
-  cores: number;
-  smoke: boolean;
-  /** Absent in a run of bench/table.ts. */
-  results?: Record<string, Record<string, number | null> | undefined>;
-}
-
 export function readCosts(text = readFileSync(RESULTS, 'utf8')): Costs {
-  const runs = text
-    .trim()
-    .split('\n')
-    .map((line) => JSON.parse(line) as Run)
-    .filter(({ smoke }) => smoke === false);
+  const runs = recordedRuns(text);
   const last = runs.findLast(({ results }) => results?.['end_to_end'] !== undefined && results['scale_out'] !== undefined);
   if (last === undefined) throw new Error('bench/results.jsonl has no full run with end_to_end and scale_out.');
   const figure = (bench: string, name: string): number => {

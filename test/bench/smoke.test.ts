@@ -40,6 +40,9 @@ test('every task is called exactly once', () => {
   assert.equal(calls, 5_000);
 });
 
-test('every figure is a finite number', () => {
+test('every figure is a finite number, and none below zero but what Redis saves of a task’s JSON', () => {
   assertFigures(line.results);
+  for (const [bench, figures] of Object.entries(line.results))
+    for (const [figure, value] of Object.entries(figures))
+      if (!figure.includes('beyond_json')) assert.ok((value ?? 0) >= 0, `${bench}.${figure} is ${value}`);
 });
