@@ -11,6 +11,7 @@ local GRANT_BURST_MIN, GRANT_BURST_MS, GRANT_BURST_EVEN = 2, 500, 4 -- a ms: tas
 local GRANT_SPREAD_FROM, GRANT_SPREAD_MIN, GRANT_SPREAD_EVEN = 100, 1, 10 / 9
 -- Where starts are late by more than this, a look lets less start: the square of how much more, but so many at least.
 local GRANT_LAG_MS, GRANT_PACE_MIN = 50, 8
+local GRANT_LAG_TIGHT_MS = 5 -- instead, where starts that are late hold up others (src/delivery/late-starts.ts): those are late then, too
 
 local function grant_send(lane, range, kind, body)
   outbox_send(math.floor((lane.now - lane.ahead) / 1000), partition_of(range.core), kind, lane.core .. ' ' .. body)
@@ -19,7 +20,7 @@ end
 -- Fails a whole range.
 local function grant_fail(lane, range, code)
   local tasks = range.to - range.from + 1
-  grant_send(lane, range, 'fail', code .. ' ' .. lane_entry_text(lane, range, range.from, range.to, range.kind, range.cost))
+  grant_send(lane, range, 'fail', code .. ' ' .. lane_entry_text(lane, range, range.from, range.to, range.kind, lane_text(range.cost)))
   lane_take(lane, range, tasks)
   lane.expired = lane.expired + tasks
 end
@@ -48,6 +49,11 @@ local function grant_fault(lane, range)
   return nil
 end
 
+-- Whether what is granted now may start whoever else starts late.
+local function grant_spare(lane)
+  return not lane.machine or lane.machine.spare and lane.machine.spare(lane, GRANT_MS)
+end
+
 -- Lets up to `tasks_max` tasks of a range start; returns how many did.
 local function grant_range(lane, range, tasks_max)
   local cost = lane.machine and math.min(range.cost, lane.max) or range.cost
@@ -60,7 +66,8 @@ local function grant_range(lane, range, tasks_max)
   lane_take(lane, range, tasks)
   local life_ms = lane.machine and lane.machine.life and math.min(GRANT_MS, lane.machine.life(lane, granted_ms)) or GRANT_MS
   local marks = lane_text(range.place) .. ' ' .. lane_text(granted_ms) .. ' ' .. lane_text(life_ms)
-  local entry = lane_entry_text(lane, range, from, to, range.kind .. (lane_limited(lane) and lane.cooldown == '1' and '!' or ''), cost)
+  local entry = lane_entry_text(lane, range, from, to, range.kind .. (lane_limited(lane) and lane.cooldown == '1' and '!' or ''),
+    (grant_spare(lane) and '0' or '') .. lane_text(cost))
   grant_send(lane, range, 'grant', marks .. ' ' .. lane_text(range.to) .. ' ' .. entry)
   lane.granted = lane.granted + tasks
   lane.waits[#lane.waits + 1] = wait_ms
@@ -205,8 +212,9 @@ local function grant_lane(lane, tasks_max, ahead_us)
   end
   grant_age(lane, ':until', now_ms, 'expired')
   local lag = lane.lag or 0
-  local paced = ahead_us > 0 and lag > GRANT_LAG_MS
-  if paced then tasks_max = math.min(tasks_max, math.max(GRANT_PACE_MIN, math.floor(tasks_max * (GRANT_LAG_MS / lag) ^ 2))) end
+  local calm_ms = lane.machine and lane.machine.spare and not grant_spare(lane) and GRANT_LAG_TIGHT_MS or GRANT_LAG_MS
+  local paced = ahead_us > 0 and lag > calm_ms
+  if paced then tasks_max = math.min(tasks_max, math.max(GRANT_PACE_MIN, math.floor(tasks_max * (calm_ms / lag) ^ 2))) end
   if lag > 0 then lane.lag = math.floor(lag * 0.95) end
   local burst, range, full = grant_burst(lane, ahead_us), nil, nil
   local at_once = grant_at_once(lane, burst)

@@ -51,6 +51,7 @@ local lane_bell = false
 --   adapt(lane, before)             the numbers have changed; `before` are the old ones
 --   ahead                           optional: whether starts may be granted before their time
 --   runs_dry(lane)                  optional: when (v) units that could be taken begin to be lost
+--   spare(lane, late_ms)            optional, of units that drip in: whether it has more left than starts that are late by so much can make of it
 --   life(lane, granted_ms)          optional: for how long (ms) what was granted then may start, where that ends with an interval
 --   done(lane, core, from, to)      optional: tasks have ended, and with them what they held
 --   write(lane)                     optional: writes what it has besides the fields `n`, `at`, `rem`: keys `:log` (window, level), `:run` (slots)
@@ -118,9 +119,9 @@ local function lane_read(text)
     valid_ms = tonumber(valid_ms) }
 end
 
--- E of tasks from..to of a range.
+-- E of tasks from..to of a range; `cost` as text.
 local function lane_entry_text(lane, range, from, to, kind, cost)
-  return string.format('%s|%s,%.0f,%.0f,%s,%s,%s,%s;%s,%s,%.0f,%.0f,%.0f', range.flow, range.core, from, to, range.attempts,
+  return string.format('%s|%s,%.0f,%.0f,%s,%s,%s,%s;%s,%s,%s,%.0f,%.0f', range.flow, range.core, from, to, range.attempts,
     range.recoveries, range.timeout_s, range.due_ms, lane.core, kind, cost, range.first_ms, range.valid_ms)
 end
 
@@ -291,7 +292,7 @@ local function lane_write_entries(lane)
     if range then
       add(places, lane_text(range.place + range.from), key)
       add(texts, key, lane_text(range.arrived) .. ' ' .. lane_text(range.place) .. ' '
-        .. lane_entry_text(lane, range, range.from, range.to, range.kind, range.cost))
+        .. lane_entry_text(lane, range, range.from, range.to, range.kind, lane_text(range.cost)))
       if range.valid_ms > 0 then add(valid, range.valid_ms, key) else add(first, range.first_ms, key) end
     else
       gone[#gone + 1] = key

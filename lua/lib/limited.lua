@@ -4,9 +4,9 @@
 -- Work that takes from a rate limiter. Its entries, and its names in flight, end in
 --   `;<lane>,<kind>,<cost>,<first_ms>,<valid_ms>`                        waiting: delayed, or at the lane
 --   `;<lane>,<kind>,<cost>,<first_ms>,<valid_ms>,<place>,<granted_ms>,<life_ms>`   granted, or in flight
--- kind is the letter of the limiter's type, with `!` where it is to close for a target's Retry-After; cost the units that a
--- task takes; first_ms when the task first became due, over all its attempts; valid_ms its own valid_until, 0 for none;
--- place its rank in the lane's line; life_ms how long the grant is good. Limited work never lies in a flow: what is due is handed to its lane, and comes back
+-- kind is the letter of the limiter's type, with `!` where it is to close for a target's Retry-After; cost the units that a task takes, with
+-- a 0 before it where what was granted need not wait for others that start late (machines' `spare` in lib/lane); first_ms when the
+-- task first became due, over all its attempts; valid_ms its own valid_until, 0 for none; place its rank in the lane's line; life_ms how long the grant is good. Limited work never lies in a flow: what is due is handed to its lane, and comes back
 -- as a grant, and waits in `granted`, a zset of `<flow>|<entry>` by the end of its life.
 --   b:<core>:lanes   hash: name of a limiter -> `<lane>,<kind>,<first index>` of each that had this name, the last one last
 local LANES_MAX = 1000
@@ -16,7 +16,7 @@ local LANES_MAX = 1000
 local GRANT_AHEAD_MS_MAX = 1500
 
 local function limit_read(limit)
-  local lane, kind, cost, first_ms, valid_ms, rest = string.match(limit, '^;(%w+),(%a!?),(%d+),(%d+),(%d+)(.*)$')
+  local lane, kind, cost, first_ms, valid_ms, rest = string.match(limit, '^;(%w+),(%a!?),0?(%d+),(%d+),(%d+)(.*)$')
   local place, granted_ms, life_ms = string.match(rest, '^,(%d+),(%d+),(%d+)$')
   return { lane = lane, kind = string.sub(kind, 1, 1), cost = tonumber(cost), place = place, granted_ms = granted_ms,
     life_ms = tonumber(life_ms),

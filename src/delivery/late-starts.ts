@@ -11,6 +11,8 @@ const LATE_MS = 3;
 const NEARER_MS = 15;
 /** Whether it was heard is not waited for longer than this: messages may be held up, and the limiter with them. */
 const HEARD_MS_MAX = 500;
+/** Of one limiter so many late starts are known, the last ones. */
+const LATES_MAX = 64;
 /** Of so many limiters it is known what was late; longest ago is forgotten first. */
 const LANES_MAX = 256;
 /** These drip: a window's units come back after an interval, which is longer than any way, and slots when they are free. */
@@ -40,11 +42,11 @@ export class LateStarts {
   }
 
   /** A request would go out so long after it was granted: how many ms it has to wait yet. 0: it goes now; Infinity: too late for it. */
-  wait_ms({ lane, kind, granted_ms, life_ms }: FlightLimit, age_ms: number): number {
+  wait_ms({ lane, kind, granted_ms, life_ms, spare }: FlightLimit, age_ms: number): number {
     if (age_ms > life_ms) return Number.POSITIVE_INFINITY;
     const at_ms = Number(granted_ms);
     let wait_ms = 0;
-    for (const late of this.#lanes.get(lane) ?? []) {
+    for (const late of (!spare && this.#lanes.get(lane)) || []) {
       if (at_ms > late.granted_ms && at_ms <= late.until_ms) wait_ms = Math.max(wait_ms, late.late_ms - NEARER_MS - age_ms);
     }
     // Later than that it would start no more; a fixed window's grants end with the window, and hold nobody up in the next.
@@ -72,7 +74,7 @@ export class LateStarts {
       known.some((one) => one.granted_ms <= granted_ms && one.late_ms >= late_ms && one.until_ms >= granted_ms + late_ms + GRANT_AHEAD_MS)
     )
       return;
-    const others = known.filter((one) => one.until_ms > granted_ms);
+    const others = known.filter((one) => one.until_ms > granted_ms).slice(1 - LATES_MAX);
     this.#lanes.delete(lane);
     this.#lanes.set(lane, [...others, { granted_ms, late_ms, sent_ms: this.#monotonic(), until_ms }]);
     for (const oldest of this.#lanes.keys()) {

@@ -28,6 +28,8 @@ export interface FlightLimit {
   granted_ms: string;
   /** How long after that it may be started. */
   life_ms: number;
+  /** It had so much left that no other start is too near to this, however late that is. */
+  spare: boolean;
   /** It closes for as long as its target's Retry-After says. */
   cools: boolean;
 }
@@ -175,8 +177,9 @@ function flightOf(name: string, base: number): Flight {
   const origin_at = name.lastIndexOf(':') + 1;
   const limit_at = name.indexOf(';', origin_at);
   if (limit_at < 0) return { name, core, origin: name.slice(origin_at), base, limit: null };
-  const [lane = '', kind = '', cost, , , , granted_ms = '', life_ms] = name.slice(limit_at + 1).split(',', 8);
-  const limit = { lane, kind: kind.charAt(0), cost: Number(cost), granted_ms, life_ms: Number(life_ms), cools: kind.endsWith('!') };
+  const [lane = '', kind = '', cost = '', , , , granted_ms = '', life_ms] = name.slice(limit_at + 1).split(',', 8);
+  const marks = { spare: cost.startsWith('0'), cools: kind.endsWith('!') };
+  const limit = { lane, kind: kind.charAt(0), cost: Number(cost), granted_ms, life_ms: Number(life_ms), ...marks };
   return { name, core, origin: name.slice(origin_at, limit_at), base, limit };
 }
 

@@ -254,7 +254,7 @@ local function outbox_write()
   return 1
 end
 local function limit_read(limit)
-  local lane, kind, cost, first_ms, valid_ms, rest = string.match(limit, '^;(%w+),(%a!?),(%d+),(%d+),(%d+)(.*)$')
+  local lane, kind, cost, first_ms, valid_ms, rest = string.match(limit, '^;(%w+),(%a!?),0?(%d+),(%d+),(%d+)(.*)$')
   local place, granted_ms, life_ms = string.match(rest, '^,(%d+),(%d+),(%d+)$')
   return { lane = lane, kind = string.sub(kind, 1, 1), cost = tonumber(cost), place = place, granted_ms = granted_ms,
     life_ms = tonumber(life_ms),
@@ -1417,7 +1417,7 @@ local function outbox_write()
   return 1
 end
 local function limit_read(limit)
-  local lane, kind, cost, first_ms, valid_ms, rest = string.match(limit, '^;(%w+),(%a!?),(%d+),(%d+),(%d+)(.*)$')
+  local lane, kind, cost, first_ms, valid_ms, rest = string.match(limit, '^;(%w+),(%a!?),0?(%d+),(%d+),(%d+)(.*)$')
   local place, granted_ms, life_ms = string.match(rest, '^,(%d+),(%d+),(%d+)$')
   return { lane = lane, kind = string.sub(kind, 1, 1), cost = tonumber(cost), place = place, granted_ms = granted_ms,
     life_ms = tonumber(life_ms),
@@ -2935,7 +2935,7 @@ local function outbox_bell()
   if #outbox_plans_made > 0 then call('SPUBLISH', root .. 'bell', 'o') end
 end
 local function limit_read(limit)
-  local lane, kind, cost, first_ms, valid_ms, rest = string.match(limit, '^;(%w+),(%a!?),(%d+),(%d+),(%d+)(.*)$')
+  local lane, kind, cost, first_ms, valid_ms, rest = string.match(limit, '^;(%w+),(%a!?),0?(%d+),(%d+),(%d+)(.*)$')
   local place, granted_ms, life_ms = string.match(rest, '^,(%d+),(%d+),(%d+)$')
   return { lane = lane, kind = string.sub(kind, 1, 1), cost = tonumber(cost), place = place, granted_ms = granted_ms,
     life_ms = tonumber(life_ms),
@@ -3663,6 +3663,7 @@ do
       lane.n = lane.n + units
       lane.free = lane.free - units
     end,
+    spare = function() return true end,
     life = function(lane, granted_ms) return (lane.at + 1) * aligned_us(lane) / 1000 - granted_ms end,
     give = function(lane, units, granted_ms)
       if math.floor(granted_ms * 1000 / aligned_us(lane)) ~= lane.at then return end
@@ -3768,6 +3769,7 @@ do
       lane.n = lane.n + units
       lane.free = lane.free - units
     end,
+    spare = function(lane, late_ms) return lane.free * lane.interval_s * 1000 >= lane.rate * late_ms end,
     give = function(lane, units, granted_ms)
       local scale = level_scale(lane)
       local elapsed = math.max(0, math.floor(lane.v / scale) - math.floor((granted_ms * 1000 + lane.skew) / scale))
@@ -4054,7 +4056,7 @@ if lane.account then return lane.account == account and record_reply(lane) or {}
 local now_ms = lane_text(math.floor(now_us / 1000))
 call('HSET', lane.key, 'account', account, 'created', now_ms, 'updated', now_ms, unpack(fields, 1, #fields))
 return record_reply(lane)`,
-  map: [[1,"lua/limiter/create.lua",1],[2,"lua/limiter/create.lua",3],[3,"lua/limiter/create.lua",6],[4,"lua/limiter/create.lua",5],[5,"lua/limiter/create.lua",4],[6,"lua/limiter/create.lua",7],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/lane.lua",34],[17,"lua/lib/lane.lua",57],[18,"lua/lib/limiter/aligned.lua",2],[20,"lua/lib/limiter/aligned.lua",5],[24,"lua/lib/limiter/aligned.lua",10],[33,"lua/lib/limiter/aligned.lua",20],[34,"lua/lib/limiter/aligned.lua",22],[45,"lua/lib/limiter/aligned.lua",34],[51,"lua/lib/limiter/level.lua",9],[55,"lua/lib/limiter/level.lua",14],[56,"lua/lib/limiter/level.lua",17],[61,"lua/lib/limiter/level.lua",24],[66,"lua/lib/limiter/level.lua",30],[70,"lua/lib/limiter/level.lua",36],[71,"lua/lib/limiter/level.lua",38],[82,"lua/lib/limiter/level.lua",50],[90,"lua/lib/limiter/level.lua",60],[106,"lua/lib/limiter/level.lua",79],[112,"lua/lib/limiter/level.lua",86],[131,"lua/lib/limiter/level.lua",106],[138,"lua/lib/limiter/level.lua",114],[197,"lua/lib/limiter/slots.lua",4],[199,"lua/lib/limiter/slots.lua",7],[200,"lua/lib/limiter/slots.lua",9],[201,"lua/lib/limiter/slots.lua",12],[216,"lua/lib/limiter/slots.lua",28],[226,"lua/lib/limiter/slots.lua",39],[231,"lua/lib/limiter/slots.lua",45],[255,"lua/lib/limiter/window.lua",4],[257,"lua/lib/limiter/window.lua",7],[258,"lua/lib/limiter/window.lua",9],[259,"lua/lib/limiter/window.lua",12],[263,"lua/lib/limiter/window.lua",17],[267,"lua/lib/limiter/window.lua",23],[277,"lua/lib/limiter/window.lua",35],[286,"lua/lib/limiter/window.lua",45],[292,"lua/lib/limiter/window.lua",53],[303,"lua/lib/limiter/window.lua",66],[312,"lua/lib/limiter/window.lua",76],[346,"lua/lib/limiter/window.lua",112],[380,"lua/lib/tally.lua",6],[381,"lua/lib/lane.lua",61],[382,"lua/lib/lane.lua",66],[396,"lua/lib/lane.lua",81],[397,"lua/lib/lane.lua",83],[411,"lua/lib/record.lua",6],[412,"lua/lib/record.lua",16],[419,"lua/limiter/create.lua",12],[421,"lua/limiter/create.lua",15]],
+  map: [[1,"lua/limiter/create.lua",1],[2,"lua/limiter/create.lua",3],[3,"lua/limiter/create.lua",6],[4,"lua/limiter/create.lua",5],[5,"lua/limiter/create.lua",4],[6,"lua/limiter/create.lua",7],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/lane.lua",34],[17,"lua/lib/lane.lua",58],[18,"lua/lib/limiter/aligned.lua",2],[20,"lua/lib/limiter/aligned.lua",5],[24,"lua/lib/limiter/aligned.lua",10],[33,"lua/lib/limiter/aligned.lua",20],[34,"lua/lib/limiter/aligned.lua",22],[35,"lua/lib/limiter/aligned.lua",24],[46,"lua/lib/limiter/aligned.lua",36],[52,"lua/lib/limiter/level.lua",9],[56,"lua/lib/limiter/level.lua",14],[57,"lua/lib/limiter/level.lua",17],[62,"lua/lib/limiter/level.lua",24],[67,"lua/lib/limiter/level.lua",30],[71,"lua/lib/limiter/level.lua",36],[72,"lua/lib/limiter/level.lua",38],[83,"lua/lib/limiter/level.lua",50],[91,"lua/lib/limiter/level.lua",60],[107,"lua/lib/limiter/level.lua",79],[113,"lua/lib/limiter/level.lua",86],[132,"lua/lib/limiter/level.lua",106],[139,"lua/lib/limiter/level.lua",114],[140,"lua/lib/limiter/level.lua",116],[199,"lua/lib/limiter/slots.lua",4],[201,"lua/lib/limiter/slots.lua",7],[202,"lua/lib/limiter/slots.lua",9],[203,"lua/lib/limiter/slots.lua",12],[218,"lua/lib/limiter/slots.lua",28],[228,"lua/lib/limiter/slots.lua",39],[233,"lua/lib/limiter/slots.lua",45],[257,"lua/lib/limiter/window.lua",4],[259,"lua/lib/limiter/window.lua",7],[260,"lua/lib/limiter/window.lua",9],[261,"lua/lib/limiter/window.lua",12],[265,"lua/lib/limiter/window.lua",17],[269,"lua/lib/limiter/window.lua",23],[279,"lua/lib/limiter/window.lua",35],[288,"lua/lib/limiter/window.lua",45],[294,"lua/lib/limiter/window.lua",53],[305,"lua/lib/limiter/window.lua",66],[314,"lua/lib/limiter/window.lua",76],[348,"lua/lib/limiter/window.lua",112],[382,"lua/lib/tally.lua",6],[383,"lua/lib/lane.lua",62],[384,"lua/lib/lane.lua",67],[398,"lua/lib/lane.lua",82],[399,"lua/lib/lane.lua",84],[413,"lua/lib/record.lua",6],[414,"lua/lib/record.lua",16],[421,"lua/limiter/create.lua",12],[423,"lua/limiter/create.lua",15]],
 });
 
 /** Deletes a limiter: what waits starts at once, unlimited; its counts stay for 30 days. See lua/limiter/delete.lua. */
@@ -4095,6 +4097,7 @@ do
       lane.n = lane.n + units
       lane.free = lane.free - units
     end,
+    spare = function() return true end,
     life = function(lane, granted_ms) return (lane.at + 1) * aligned_us(lane) / 1000 - granted_ms end,
     give = function(lane, units, granted_ms)
       if math.floor(granted_ms * 1000 / aligned_us(lane)) ~= lane.at then return end
@@ -4200,6 +4203,7 @@ do
       lane.n = lane.n + units
       lane.free = lane.free - units
     end,
+    spare = function(lane, late_ms) return lane.free * lane.interval_s * 1000 >= lane.rate * late_ms end,
     give = function(lane, units, granted_ms)
       local scale = level_scale(lane)
       local elapsed = math.max(0, math.floor(lane.v / scale) - math.floor((granted_ms * 1000 + lane.skew) / scale))
@@ -4524,7 +4528,7 @@ local function lane_settle(lane)
   return lane
 end
 local function lane_entry_text(lane, range, from, to, kind, cost)
-  return string.format('%s|%s,%.0f,%.0f,%s,%s,%s,%s;%s,%s,%.0f,%.0f,%.0f', range.flow, range.core, from, to, range.attempts,
+  return string.format('%s|%s,%.0f,%.0f,%s,%s,%s,%s;%s,%s,%s,%.0f,%.0f', range.flow, range.core, from, to, range.attempts,
     range.recoveries, range.timeout_s, range.due_ms, lane.core, kind, cost, range.first_ms, range.valid_ms)
 end
 local function lane_plan(lane, key, range)
@@ -4551,7 +4555,7 @@ local function lane_write_entries(lane)
     if range then
       add(places, lane_text(range.place + range.from), key)
       add(texts, key, lane_text(range.arrived) .. ' ' .. lane_text(range.place) .. ' '
-        .. lane_entry_text(lane, range, range.from, range.to, range.kind, range.cost))
+        .. lane_entry_text(lane, range, range.from, range.to, range.kind, lane_text(range.cost)))
       if range.valid_ms > 0 then add(valid, range.valid_ms, key) else add(first, range.first_ms, key) end
     else
       gone[#gone + 1] = key
@@ -4634,7 +4638,7 @@ lane_plan()
 call('HSET', lane.key, 'deleted', lane_text(math.floor(now_us / 1000)))
 lane_write()
 return record_reply(lane)`,
-  map: [[1,"lua/limiter/delete.lua",1],[2,"lua/limiter/delete.lua",4],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/lane.lua",34],[17,"lua/lib/lane.lua",57],[18,"lua/lib/limiter/aligned.lua",2],[20,"lua/lib/limiter/aligned.lua",5],[24,"lua/lib/limiter/aligned.lua",10],[33,"lua/lib/limiter/aligned.lua",20],[34,"lua/lib/limiter/aligned.lua",22],[45,"lua/lib/limiter/aligned.lua",34],[51,"lua/lib/limiter/level.lua",9],[55,"lua/lib/limiter/level.lua",14],[56,"lua/lib/limiter/level.lua",17],[61,"lua/lib/limiter/level.lua",24],[66,"lua/lib/limiter/level.lua",30],[70,"lua/lib/limiter/level.lua",36],[71,"lua/lib/limiter/level.lua",38],[82,"lua/lib/limiter/level.lua",50],[90,"lua/lib/limiter/level.lua",60],[106,"lua/lib/limiter/level.lua",79],[112,"lua/lib/limiter/level.lua",86],[131,"lua/lib/limiter/level.lua",106],[138,"lua/lib/limiter/level.lua",114],[197,"lua/lib/limiter/slots.lua",4],[199,"lua/lib/limiter/slots.lua",7],[200,"lua/lib/limiter/slots.lua",9],[201,"lua/lib/limiter/slots.lua",12],[216,"lua/lib/limiter/slots.lua",28],[226,"lua/lib/limiter/slots.lua",39],[231,"lua/lib/limiter/slots.lua",45],[255,"lua/lib/limiter/window.lua",4],[257,"lua/lib/limiter/window.lua",7],[258,"lua/lib/limiter/window.lua",9],[259,"lua/lib/limiter/window.lua",12],[263,"lua/lib/limiter/window.lua",17],[267,"lua/lib/limiter/window.lua",23],[277,"lua/lib/limiter/window.lua",35],[286,"lua/lib/limiter/window.lua",45],[292,"lua/lib/limiter/window.lua",53],[303,"lua/lib/limiter/window.lua",66],[312,"lua/lib/limiter/window.lua",76],[346,"lua/lib/limiter/window.lua",112],[380,"lua/lib/tally.lua",6],[381,"lua/lib/tally.lua",8],[382,"lua/lib/tally.lua",11],[396,"lua/lib/tally.lua",27],[419,"lua/lib/tally.lua",51],[422,"lua/lib/lane.lua",61],[423,"lua/lib/lane.lua",63],[424,"lua/lib/lane.lua",66],[438,"lua/lib/lane.lua",81],[439,"lua/lib/lane.lua",83],[453,"lua/lib/lane.lua",104],[461,"lua/lib/lane.lua",122],[465,"lua/lib/lane.lua",146],[469,"lua/lib/lane.lua",177],[472,"lua/lib/lane.lua",275],[475,"lua/lib/lane.lua",279],[478,"lua/lib/lane.lua",283],[512,"lua/lib/lane.lua",318],[513,"lua/lib/lane.lua",321],[517,"lua/lib/lane.lua",327],[523,"lua/lib/lane.lua",334],[526,"lua/lib/lane.lua",338],[548,"lua/lib/lane.lua",361],[552,"lua/lib/record.lua",6],[553,"lua/lib/record.lua",9],[558,"lua/lib/record.lua",16],[565,"lua/limiter/delete.lua",12],[567,"lua/limiter/delete.lua",15]],
+  map: [[1,"lua/limiter/delete.lua",1],[2,"lua/limiter/delete.lua",4],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/lane.lua",34],[17,"lua/lib/lane.lua",58],[18,"lua/lib/limiter/aligned.lua",2],[20,"lua/lib/limiter/aligned.lua",5],[24,"lua/lib/limiter/aligned.lua",10],[33,"lua/lib/limiter/aligned.lua",20],[34,"lua/lib/limiter/aligned.lua",22],[35,"lua/lib/limiter/aligned.lua",24],[46,"lua/lib/limiter/aligned.lua",36],[52,"lua/lib/limiter/level.lua",9],[56,"lua/lib/limiter/level.lua",14],[57,"lua/lib/limiter/level.lua",17],[62,"lua/lib/limiter/level.lua",24],[67,"lua/lib/limiter/level.lua",30],[71,"lua/lib/limiter/level.lua",36],[72,"lua/lib/limiter/level.lua",38],[83,"lua/lib/limiter/level.lua",50],[91,"lua/lib/limiter/level.lua",60],[107,"lua/lib/limiter/level.lua",79],[113,"lua/lib/limiter/level.lua",86],[132,"lua/lib/limiter/level.lua",106],[139,"lua/lib/limiter/level.lua",114],[140,"lua/lib/limiter/level.lua",116],[199,"lua/lib/limiter/slots.lua",4],[201,"lua/lib/limiter/slots.lua",7],[202,"lua/lib/limiter/slots.lua",9],[203,"lua/lib/limiter/slots.lua",12],[218,"lua/lib/limiter/slots.lua",28],[228,"lua/lib/limiter/slots.lua",39],[233,"lua/lib/limiter/slots.lua",45],[257,"lua/lib/limiter/window.lua",4],[259,"lua/lib/limiter/window.lua",7],[260,"lua/lib/limiter/window.lua",9],[261,"lua/lib/limiter/window.lua",12],[265,"lua/lib/limiter/window.lua",17],[269,"lua/lib/limiter/window.lua",23],[279,"lua/lib/limiter/window.lua",35],[288,"lua/lib/limiter/window.lua",45],[294,"lua/lib/limiter/window.lua",53],[305,"lua/lib/limiter/window.lua",66],[314,"lua/lib/limiter/window.lua",76],[348,"lua/lib/limiter/window.lua",112],[382,"lua/lib/tally.lua",6],[383,"lua/lib/tally.lua",8],[384,"lua/lib/tally.lua",11],[398,"lua/lib/tally.lua",27],[421,"lua/lib/tally.lua",51],[424,"lua/lib/lane.lua",62],[425,"lua/lib/lane.lua",64],[426,"lua/lib/lane.lua",67],[440,"lua/lib/lane.lua",82],[441,"lua/lib/lane.lua",84],[455,"lua/lib/lane.lua",105],[463,"lua/lib/lane.lua",123],[467,"lua/lib/lane.lua",147],[471,"lua/lib/lane.lua",178],[474,"lua/lib/lane.lua",276],[477,"lua/lib/lane.lua",280],[480,"lua/lib/lane.lua",284],[514,"lua/lib/lane.lua",319],[515,"lua/lib/lane.lua",322],[519,"lua/lib/lane.lua",328],[525,"lua/lib/lane.lua",335],[528,"lua/lib/lane.lua",339],[550,"lua/lib/lane.lua",362],[554,"lua/lib/record.lua",6],[555,"lua/lib/record.lua",9],[560,"lua/lib/record.lua",16],[567,"lua/limiter/delete.lua",12],[569,"lua/limiter/delete.lua",15]],
 });
 
 /** Changes a limiter. What it has let start until now counts by its new config; the tasks that wait feel it at once. See lua/limiter/patch.lua. */
@@ -4676,6 +4680,7 @@ do
       lane.n = lane.n + units
       lane.free = lane.free - units
     end,
+    spare = function() return true end,
     life = function(lane, granted_ms) return (lane.at + 1) * aligned_us(lane) / 1000 - granted_ms end,
     give = function(lane, units, granted_ms)
       if math.floor(granted_ms * 1000 / aligned_us(lane)) ~= lane.at then return end
@@ -4781,6 +4786,7 @@ do
       lane.n = lane.n + units
       lane.free = lane.free - units
     end,
+    spare = function(lane, late_ms) return lane.free * lane.interval_s * 1000 >= lane.rate * late_ms end,
     give = function(lane, units, granted_ms)
       local scale = level_scale(lane)
       local elapsed = math.max(0, math.floor(lane.v / scale) - math.floor((granted_ms * 1000 + lane.skew) / scale))
@@ -5105,7 +5111,7 @@ local function lane_settle(lane)
   return lane
 end
 local function lane_entry_text(lane, range, from, to, kind, cost)
-  return string.format('%s|%s,%.0f,%.0f,%s,%s,%s,%s;%s,%s,%.0f,%.0f,%.0f', range.flow, range.core, from, to, range.attempts,
+  return string.format('%s|%s,%.0f,%.0f,%s,%s,%s,%s;%s,%s,%s,%.0f,%.0f', range.flow, range.core, from, to, range.attempts,
     range.recoveries, range.timeout_s, range.due_ms, lane.core, kind, cost, range.first_ms, range.valid_ms)
 end
 local function lane_plan(lane, key, range)
@@ -5132,7 +5138,7 @@ local function lane_write_entries(lane)
     if range then
       add(places, lane_text(range.place + range.from), key)
       add(texts, key, lane_text(range.arrived) .. ' ' .. lane_text(range.place) .. ' '
-        .. lane_entry_text(lane, range, range.from, range.to, range.kind, range.cost))
+        .. lane_entry_text(lane, range, range.from, range.to, range.kind, lane_text(range.cost)))
       if range.valid_ms > 0 then add(valid, range.valid_ms, key) else add(first, range.first_ms, key) end
     else
       gone[#gone + 1] = key
@@ -5228,7 +5234,7 @@ lane_plan()
 call('HSET', lane.key, 'updated', lane_text(math.floor(now_us / 1000)), unpack(fields, 1, #fields))
 lane_write()
 return record_reply(lane)`,
-  map: [[1,"lua/limiter/patch.lua",1],[2,"lua/limiter/patch.lua",3],[3,"lua/limiter/patch.lua",6],[4,"lua/limiter/patch.lua",5],[5,"lua/limiter/patch.lua",4],[6,"lua/limiter/patch.lua",7],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/lane.lua",34],[18,"lua/lib/lane.lua",57],[19,"lua/lib/limiter/aligned.lua",2],[21,"lua/lib/limiter/aligned.lua",5],[25,"lua/lib/limiter/aligned.lua",10],[34,"lua/lib/limiter/aligned.lua",20],[35,"lua/lib/limiter/aligned.lua",22],[46,"lua/lib/limiter/aligned.lua",34],[52,"lua/lib/limiter/level.lua",9],[56,"lua/lib/limiter/level.lua",14],[57,"lua/lib/limiter/level.lua",17],[62,"lua/lib/limiter/level.lua",24],[67,"lua/lib/limiter/level.lua",30],[71,"lua/lib/limiter/level.lua",36],[72,"lua/lib/limiter/level.lua",38],[83,"lua/lib/limiter/level.lua",50],[91,"lua/lib/limiter/level.lua",60],[107,"lua/lib/limiter/level.lua",79],[113,"lua/lib/limiter/level.lua",86],[132,"lua/lib/limiter/level.lua",106],[139,"lua/lib/limiter/level.lua",114],[198,"lua/lib/limiter/slots.lua",4],[200,"lua/lib/limiter/slots.lua",7],[201,"lua/lib/limiter/slots.lua",9],[202,"lua/lib/limiter/slots.lua",12],[217,"lua/lib/limiter/slots.lua",28],[227,"lua/lib/limiter/slots.lua",39],[232,"lua/lib/limiter/slots.lua",45],[256,"lua/lib/limiter/window.lua",4],[258,"lua/lib/limiter/window.lua",7],[259,"lua/lib/limiter/window.lua",9],[260,"lua/lib/limiter/window.lua",12],[264,"lua/lib/limiter/window.lua",17],[268,"lua/lib/limiter/window.lua",23],[278,"lua/lib/limiter/window.lua",35],[287,"lua/lib/limiter/window.lua",45],[293,"lua/lib/limiter/window.lua",53],[304,"lua/lib/limiter/window.lua",66],[313,"lua/lib/limiter/window.lua",76],[347,"lua/lib/limiter/window.lua",112],[381,"lua/lib/tally.lua",6],[382,"lua/lib/tally.lua",8],[383,"lua/lib/tally.lua",11],[397,"lua/lib/tally.lua",27],[420,"lua/lib/tally.lua",51],[423,"lua/lib/lane.lua",61],[424,"lua/lib/lane.lua",63],[425,"lua/lib/lane.lua",66],[439,"lua/lib/lane.lua",81],[440,"lua/lib/lane.lua",83],[454,"lua/lib/lane.lua",104],[462,"lua/lib/lane.lua",122],[466,"lua/lib/lane.lua",146],[470,"lua/lib/lane.lua",177],[473,"lua/lib/lane.lua",275],[476,"lua/lib/lane.lua",279],[479,"lua/lib/lane.lua",283],[513,"lua/lib/lane.lua",318],[514,"lua/lib/lane.lua",321],[518,"lua/lib/lane.lua",327],[524,"lua/lib/lane.lua",334],[527,"lua/lib/lane.lua",338],[549,"lua/lib/lane.lua",361],[553,"lua/lib/record.lua",6],[554,"lua/lib/record.lua",9],[559,"lua/lib/record.lua",16],[566,"lua/limiter/patch.lua",12],[568,"lua/limiter/patch.lua",15],[578,"lua/limiter/patch.lua",26],[582,"lua/limiter/patch.lua",31]],
+  map: [[1,"lua/limiter/patch.lua",1],[2,"lua/limiter/patch.lua",3],[3,"lua/limiter/patch.lua",6],[4,"lua/limiter/patch.lua",5],[5,"lua/limiter/patch.lua",4],[6,"lua/limiter/patch.lua",7],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/lane.lua",34],[18,"lua/lib/lane.lua",58],[19,"lua/lib/limiter/aligned.lua",2],[21,"lua/lib/limiter/aligned.lua",5],[25,"lua/lib/limiter/aligned.lua",10],[34,"lua/lib/limiter/aligned.lua",20],[35,"lua/lib/limiter/aligned.lua",22],[36,"lua/lib/limiter/aligned.lua",24],[47,"lua/lib/limiter/aligned.lua",36],[53,"lua/lib/limiter/level.lua",9],[57,"lua/lib/limiter/level.lua",14],[58,"lua/lib/limiter/level.lua",17],[63,"lua/lib/limiter/level.lua",24],[68,"lua/lib/limiter/level.lua",30],[72,"lua/lib/limiter/level.lua",36],[73,"lua/lib/limiter/level.lua",38],[84,"lua/lib/limiter/level.lua",50],[92,"lua/lib/limiter/level.lua",60],[108,"lua/lib/limiter/level.lua",79],[114,"lua/lib/limiter/level.lua",86],[133,"lua/lib/limiter/level.lua",106],[140,"lua/lib/limiter/level.lua",114],[141,"lua/lib/limiter/level.lua",116],[200,"lua/lib/limiter/slots.lua",4],[202,"lua/lib/limiter/slots.lua",7],[203,"lua/lib/limiter/slots.lua",9],[204,"lua/lib/limiter/slots.lua",12],[219,"lua/lib/limiter/slots.lua",28],[229,"lua/lib/limiter/slots.lua",39],[234,"lua/lib/limiter/slots.lua",45],[258,"lua/lib/limiter/window.lua",4],[260,"lua/lib/limiter/window.lua",7],[261,"lua/lib/limiter/window.lua",9],[262,"lua/lib/limiter/window.lua",12],[266,"lua/lib/limiter/window.lua",17],[270,"lua/lib/limiter/window.lua",23],[280,"lua/lib/limiter/window.lua",35],[289,"lua/lib/limiter/window.lua",45],[295,"lua/lib/limiter/window.lua",53],[306,"lua/lib/limiter/window.lua",66],[315,"lua/lib/limiter/window.lua",76],[349,"lua/lib/limiter/window.lua",112],[383,"lua/lib/tally.lua",6],[384,"lua/lib/tally.lua",8],[385,"lua/lib/tally.lua",11],[399,"lua/lib/tally.lua",27],[422,"lua/lib/tally.lua",51],[425,"lua/lib/lane.lua",62],[426,"lua/lib/lane.lua",64],[427,"lua/lib/lane.lua",67],[441,"lua/lib/lane.lua",82],[442,"lua/lib/lane.lua",84],[456,"lua/lib/lane.lua",105],[464,"lua/lib/lane.lua",123],[468,"lua/lib/lane.lua",147],[472,"lua/lib/lane.lua",178],[475,"lua/lib/lane.lua",276],[478,"lua/lib/lane.lua",280],[481,"lua/lib/lane.lua",284],[515,"lua/lib/lane.lua",319],[516,"lua/lib/lane.lua",322],[520,"lua/lib/lane.lua",328],[526,"lua/lib/lane.lua",335],[529,"lua/lib/lane.lua",339],[551,"lua/lib/lane.lua",362],[555,"lua/lib/record.lua",6],[556,"lua/lib/record.lua",9],[561,"lua/lib/record.lua",16],[568,"lua/limiter/patch.lua",12],[570,"lua/limiter/patch.lua",15],[580,"lua/limiter/patch.lua",26],[584,"lua/limiter/patch.lua",31]],
 });
 
 /** Closes a limiter: nothing starts until then, or until it is resumed. Time in which it is closed does not count for queue_timeout. See lua/limiter/pause.lua. */
@@ -5270,6 +5276,7 @@ do
       lane.n = lane.n + units
       lane.free = lane.free - units
     end,
+    spare = function() return true end,
     life = function(lane, granted_ms) return (lane.at + 1) * aligned_us(lane) / 1000 - granted_ms end,
     give = function(lane, units, granted_ms)
       if math.floor(granted_ms * 1000 / aligned_us(lane)) ~= lane.at then return end
@@ -5375,6 +5382,7 @@ do
       lane.n = lane.n + units
       lane.free = lane.free - units
     end,
+    spare = function(lane, late_ms) return lane.free * lane.interval_s * 1000 >= lane.rate * late_ms end,
     give = function(lane, units, granted_ms)
       local scale = level_scale(lane)
       local elapsed = math.max(0, math.floor(lane.v / scale) - math.floor((granted_ms * 1000 + lane.skew) / scale))
@@ -5699,7 +5707,7 @@ local function lane_settle(lane)
   return lane
 end
 local function lane_entry_text(lane, range, from, to, kind, cost)
-  return string.format('%s|%s,%.0f,%.0f,%s,%s,%s,%s;%s,%s,%.0f,%.0f,%.0f', range.flow, range.core, from, to, range.attempts,
+  return string.format('%s|%s,%.0f,%.0f,%s,%s,%s,%s;%s,%s,%s,%.0f,%.0f', range.flow, range.core, from, to, range.attempts,
     range.recoveries, range.timeout_s, range.due_ms, lane.core, kind, cost, range.first_ms, range.valid_ms)
 end
 local function lane_plan(lane, key, range)
@@ -5726,7 +5734,7 @@ local function lane_write_entries(lane)
     if range then
       add(places, lane_text(range.place + range.from), key)
       add(texts, key, lane_text(range.arrived) .. ' ' .. lane_text(range.place) .. ' '
-        .. lane_entry_text(lane, range, range.from, range.to, range.kind, range.cost))
+        .. lane_entry_text(lane, range, range.from, range.to, range.kind, lane_text(range.cost)))
       if range.valid_ms > 0 then add(valid, range.valid_ms, key) else add(first, range.first_ms, key) end
     else
       gone[#gone + 1] = key
@@ -5810,7 +5818,7 @@ lane_plan()
 call('HSET', lane.key, 'updated', lane_text(math.floor(now_us / 1000)))
 lane_write()
 return record_reply(lane)`,
-  map: [[1,"lua/limiter/pause.lua",1],[2,"lua/limiter/pause.lua",4],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/lane.lua",34],[18,"lua/lib/lane.lua",57],[19,"lua/lib/limiter/aligned.lua",2],[21,"lua/lib/limiter/aligned.lua",5],[25,"lua/lib/limiter/aligned.lua",10],[34,"lua/lib/limiter/aligned.lua",20],[35,"lua/lib/limiter/aligned.lua",22],[46,"lua/lib/limiter/aligned.lua",34],[52,"lua/lib/limiter/level.lua",9],[56,"lua/lib/limiter/level.lua",14],[57,"lua/lib/limiter/level.lua",17],[62,"lua/lib/limiter/level.lua",24],[67,"lua/lib/limiter/level.lua",30],[71,"lua/lib/limiter/level.lua",36],[72,"lua/lib/limiter/level.lua",38],[83,"lua/lib/limiter/level.lua",50],[91,"lua/lib/limiter/level.lua",60],[107,"lua/lib/limiter/level.lua",79],[113,"lua/lib/limiter/level.lua",86],[132,"lua/lib/limiter/level.lua",106],[139,"lua/lib/limiter/level.lua",114],[198,"lua/lib/limiter/slots.lua",4],[200,"lua/lib/limiter/slots.lua",7],[201,"lua/lib/limiter/slots.lua",9],[202,"lua/lib/limiter/slots.lua",12],[217,"lua/lib/limiter/slots.lua",28],[227,"lua/lib/limiter/slots.lua",39],[232,"lua/lib/limiter/slots.lua",45],[256,"lua/lib/limiter/window.lua",4],[258,"lua/lib/limiter/window.lua",7],[259,"lua/lib/limiter/window.lua",9],[260,"lua/lib/limiter/window.lua",12],[264,"lua/lib/limiter/window.lua",17],[268,"lua/lib/limiter/window.lua",23],[278,"lua/lib/limiter/window.lua",35],[287,"lua/lib/limiter/window.lua",45],[293,"lua/lib/limiter/window.lua",53],[304,"lua/lib/limiter/window.lua",66],[313,"lua/lib/limiter/window.lua",76],[347,"lua/lib/limiter/window.lua",112],[381,"lua/lib/tally.lua",6],[382,"lua/lib/tally.lua",8],[383,"lua/lib/tally.lua",11],[397,"lua/lib/tally.lua",27],[420,"lua/lib/tally.lua",51],[423,"lua/lib/lane.lua",61],[424,"lua/lib/lane.lua",63],[425,"lua/lib/lane.lua",66],[439,"lua/lib/lane.lua",81],[440,"lua/lib/lane.lua",83],[454,"lua/lib/lane.lua",104],[462,"lua/lib/lane.lua",122],[466,"lua/lib/lane.lua",146],[470,"lua/lib/lane.lua",177],[473,"lua/lib/lane.lua",275],[476,"lua/lib/lane.lua",279],[479,"lua/lib/lane.lua",283],[513,"lua/lib/lane.lua",318],[514,"lua/lib/lane.lua",321],[518,"lua/lib/lane.lua",327],[524,"lua/lib/lane.lua",334],[527,"lua/lib/lane.lua",338],[549,"lua/lib/lane.lua",361],[553,"lua/lib/record.lua",6],[554,"lua/lib/record.lua",9],[559,"lua/lib/record.lua",16],[566,"lua/limiter/pause.lua",13],[568,"lua/limiter/pause.lua",17]],
+  map: [[1,"lua/limiter/pause.lua",1],[2,"lua/limiter/pause.lua",4],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/lane.lua",34],[18,"lua/lib/lane.lua",58],[19,"lua/lib/limiter/aligned.lua",2],[21,"lua/lib/limiter/aligned.lua",5],[25,"lua/lib/limiter/aligned.lua",10],[34,"lua/lib/limiter/aligned.lua",20],[35,"lua/lib/limiter/aligned.lua",22],[36,"lua/lib/limiter/aligned.lua",24],[47,"lua/lib/limiter/aligned.lua",36],[53,"lua/lib/limiter/level.lua",9],[57,"lua/lib/limiter/level.lua",14],[58,"lua/lib/limiter/level.lua",17],[63,"lua/lib/limiter/level.lua",24],[68,"lua/lib/limiter/level.lua",30],[72,"lua/lib/limiter/level.lua",36],[73,"lua/lib/limiter/level.lua",38],[84,"lua/lib/limiter/level.lua",50],[92,"lua/lib/limiter/level.lua",60],[108,"lua/lib/limiter/level.lua",79],[114,"lua/lib/limiter/level.lua",86],[133,"lua/lib/limiter/level.lua",106],[140,"lua/lib/limiter/level.lua",114],[141,"lua/lib/limiter/level.lua",116],[200,"lua/lib/limiter/slots.lua",4],[202,"lua/lib/limiter/slots.lua",7],[203,"lua/lib/limiter/slots.lua",9],[204,"lua/lib/limiter/slots.lua",12],[219,"lua/lib/limiter/slots.lua",28],[229,"lua/lib/limiter/slots.lua",39],[234,"lua/lib/limiter/slots.lua",45],[258,"lua/lib/limiter/window.lua",4],[260,"lua/lib/limiter/window.lua",7],[261,"lua/lib/limiter/window.lua",9],[262,"lua/lib/limiter/window.lua",12],[266,"lua/lib/limiter/window.lua",17],[270,"lua/lib/limiter/window.lua",23],[280,"lua/lib/limiter/window.lua",35],[289,"lua/lib/limiter/window.lua",45],[295,"lua/lib/limiter/window.lua",53],[306,"lua/lib/limiter/window.lua",66],[315,"lua/lib/limiter/window.lua",76],[349,"lua/lib/limiter/window.lua",112],[383,"lua/lib/tally.lua",6],[384,"lua/lib/tally.lua",8],[385,"lua/lib/tally.lua",11],[399,"lua/lib/tally.lua",27],[422,"lua/lib/tally.lua",51],[425,"lua/lib/lane.lua",62],[426,"lua/lib/lane.lua",64],[427,"lua/lib/lane.lua",67],[441,"lua/lib/lane.lua",82],[442,"lua/lib/lane.lua",84],[456,"lua/lib/lane.lua",105],[464,"lua/lib/lane.lua",123],[468,"lua/lib/lane.lua",147],[472,"lua/lib/lane.lua",178],[475,"lua/lib/lane.lua",276],[478,"lua/lib/lane.lua",280],[481,"lua/lib/lane.lua",284],[515,"lua/lib/lane.lua",319],[516,"lua/lib/lane.lua",322],[520,"lua/lib/lane.lua",328],[526,"lua/lib/lane.lua",335],[529,"lua/lib/lane.lua",339],[551,"lua/lib/lane.lua",362],[555,"lua/lib/record.lua",6],[556,"lua/lib/record.lua",9],[561,"lua/lib/record.lua",16],[568,"lua/limiter/pause.lua",13],[570,"lua/limiter/pause.lua",17]],
 });
 
 /** Reads a limiter's record; empty where there is none. See lua/limiter/read.lua. */
@@ -5849,6 +5857,7 @@ do
       lane.n = lane.n + units
       lane.free = lane.free - units
     end,
+    spare = function() return true end,
     life = function(lane, granted_ms) return (lane.at + 1) * aligned_us(lane) / 1000 - granted_ms end,
     give = function(lane, units, granted_ms)
       if math.floor(granted_ms * 1000 / aligned_us(lane)) ~= lane.at then return end
@@ -5954,6 +5963,7 @@ do
       lane.n = lane.n + units
       lane.free = lane.free - units
     end,
+    spare = function(lane, late_ms) return lane.free * lane.interval_s * 1000 >= lane.rate * late_ms end,
     give = function(lane, units, granted_ms)
       local scale = level_scale(lane)
       local elapsed = math.max(0, math.floor(lane.v / scale) - math.floor((granted_ms * 1000 + lane.skew) / scale))
@@ -6237,7 +6247,7 @@ local function record_reply(lane)
 end
 local lane = lane_load(core, now_us)
 return lane.account and record_reply(lane) or {}`,
-  map: [[1,"lua/limiter/read.lua",1],[2,"lua/limiter/read.lua",4],[5,"lua/lib/root.lua",2],[7,"lua/lib/root.lua",8],[8,"lua/lib/lane.lua",34],[15,"lua/lib/lane.lua",57],[16,"lua/lib/limiter/aligned.lua",2],[18,"lua/lib/limiter/aligned.lua",5],[22,"lua/lib/limiter/aligned.lua",10],[31,"lua/lib/limiter/aligned.lua",20],[32,"lua/lib/limiter/aligned.lua",22],[43,"lua/lib/limiter/aligned.lua",34],[49,"lua/lib/limiter/level.lua",9],[53,"lua/lib/limiter/level.lua",14],[54,"lua/lib/limiter/level.lua",17],[59,"lua/lib/limiter/level.lua",24],[64,"lua/lib/limiter/level.lua",30],[68,"lua/lib/limiter/level.lua",36],[69,"lua/lib/limiter/level.lua",38],[80,"lua/lib/limiter/level.lua",50],[88,"lua/lib/limiter/level.lua",60],[104,"lua/lib/limiter/level.lua",79],[110,"lua/lib/limiter/level.lua",86],[129,"lua/lib/limiter/level.lua",106],[136,"lua/lib/limiter/level.lua",114],[195,"lua/lib/limiter/slots.lua",4],[197,"lua/lib/limiter/slots.lua",7],[198,"lua/lib/limiter/slots.lua",9],[199,"lua/lib/limiter/slots.lua",12],[214,"lua/lib/limiter/slots.lua",28],[224,"lua/lib/limiter/slots.lua",39],[229,"lua/lib/limiter/slots.lua",45],[253,"lua/lib/limiter/window.lua",4],[255,"lua/lib/limiter/window.lua",7],[256,"lua/lib/limiter/window.lua",9],[257,"lua/lib/limiter/window.lua",12],[261,"lua/lib/limiter/window.lua",17],[265,"lua/lib/limiter/window.lua",23],[275,"lua/lib/limiter/window.lua",35],[284,"lua/lib/limiter/window.lua",45],[290,"lua/lib/limiter/window.lua",53],[301,"lua/lib/limiter/window.lua",66],[310,"lua/lib/limiter/window.lua",76],[344,"lua/lib/limiter/window.lua",112],[378,"lua/lib/tally.lua",6],[379,"lua/lib/lane.lua",61],[380,"lua/lib/lane.lua",66],[394,"lua/lib/lane.lua",81],[395,"lua/lib/lane.lua",83],[409,"lua/lib/record.lua",6],[410,"lua/lib/record.lua",16],[417,"lua/limiter/read.lua",11]],
+  map: [[1,"lua/limiter/read.lua",1],[2,"lua/limiter/read.lua",4],[5,"lua/lib/root.lua",2],[7,"lua/lib/root.lua",8],[8,"lua/lib/lane.lua",34],[15,"lua/lib/lane.lua",58],[16,"lua/lib/limiter/aligned.lua",2],[18,"lua/lib/limiter/aligned.lua",5],[22,"lua/lib/limiter/aligned.lua",10],[31,"lua/lib/limiter/aligned.lua",20],[32,"lua/lib/limiter/aligned.lua",22],[33,"lua/lib/limiter/aligned.lua",24],[44,"lua/lib/limiter/aligned.lua",36],[50,"lua/lib/limiter/level.lua",9],[54,"lua/lib/limiter/level.lua",14],[55,"lua/lib/limiter/level.lua",17],[60,"lua/lib/limiter/level.lua",24],[65,"lua/lib/limiter/level.lua",30],[69,"lua/lib/limiter/level.lua",36],[70,"lua/lib/limiter/level.lua",38],[81,"lua/lib/limiter/level.lua",50],[89,"lua/lib/limiter/level.lua",60],[105,"lua/lib/limiter/level.lua",79],[111,"lua/lib/limiter/level.lua",86],[130,"lua/lib/limiter/level.lua",106],[137,"lua/lib/limiter/level.lua",114],[138,"lua/lib/limiter/level.lua",116],[197,"lua/lib/limiter/slots.lua",4],[199,"lua/lib/limiter/slots.lua",7],[200,"lua/lib/limiter/slots.lua",9],[201,"lua/lib/limiter/slots.lua",12],[216,"lua/lib/limiter/slots.lua",28],[226,"lua/lib/limiter/slots.lua",39],[231,"lua/lib/limiter/slots.lua",45],[255,"lua/lib/limiter/window.lua",4],[257,"lua/lib/limiter/window.lua",7],[258,"lua/lib/limiter/window.lua",9],[259,"lua/lib/limiter/window.lua",12],[263,"lua/lib/limiter/window.lua",17],[267,"lua/lib/limiter/window.lua",23],[277,"lua/lib/limiter/window.lua",35],[286,"lua/lib/limiter/window.lua",45],[292,"lua/lib/limiter/window.lua",53],[303,"lua/lib/limiter/window.lua",66],[312,"lua/lib/limiter/window.lua",76],[346,"lua/lib/limiter/window.lua",112],[380,"lua/lib/tally.lua",6],[381,"lua/lib/lane.lua",62],[382,"lua/lib/lane.lua",67],[396,"lua/lib/lane.lua",82],[397,"lua/lib/lane.lua",84],[411,"lua/lib/record.lua",6],[412,"lua/lib/record.lua",16],[419,"lua/limiter/read.lua",11]],
 });
 
 /** Forgets the units that a limiter has given out; slots of running tasks stay taken. See lua/limiter/reset.lua. */
@@ -6278,6 +6288,7 @@ do
       lane.n = lane.n + units
       lane.free = lane.free - units
     end,
+    spare = function() return true end,
     life = function(lane, granted_ms) return (lane.at + 1) * aligned_us(lane) / 1000 - granted_ms end,
     give = function(lane, units, granted_ms)
       if math.floor(granted_ms * 1000 / aligned_us(lane)) ~= lane.at then return end
@@ -6383,6 +6394,7 @@ do
       lane.n = lane.n + units
       lane.free = lane.free - units
     end,
+    spare = function(lane, late_ms) return lane.free * lane.interval_s * 1000 >= lane.rate * late_ms end,
     give = function(lane, units, granted_ms)
       local scale = level_scale(lane)
       local elapsed = math.max(0, math.floor(lane.v / scale) - math.floor((granted_ms * 1000 + lane.skew) / scale))
@@ -6707,7 +6719,7 @@ local function lane_settle(lane)
   return lane
 end
 local function lane_entry_text(lane, range, from, to, kind, cost)
-  return string.format('%s|%s,%.0f,%.0f,%s,%s,%s,%s;%s,%s,%.0f,%.0f,%.0f', range.flow, range.core, from, to, range.attempts,
+  return string.format('%s|%s,%.0f,%.0f,%s,%s,%s,%s;%s,%s,%s,%.0f,%.0f', range.flow, range.core, from, to, range.attempts,
     range.recoveries, range.timeout_s, range.due_ms, lane.core, kind, cost, range.first_ms, range.valid_ms)
 end
 local function lane_plan(lane, key, range)
@@ -6734,7 +6746,7 @@ local function lane_write_entries(lane)
     if range then
       add(places, lane_text(range.place + range.from), key)
       add(texts, key, lane_text(range.arrived) .. ' ' .. lane_text(range.place) .. ' '
-        .. lane_entry_text(lane, range, range.from, range.to, range.kind, range.cost))
+        .. lane_entry_text(lane, range, range.from, range.to, range.kind, lane_text(range.cost)))
       if range.valid_ms > 0 then add(valid, range.valid_ms, key) else add(first, range.first_ms, key) end
     else
       gone[#gone + 1] = key
@@ -6818,7 +6830,7 @@ lane_wake(lane, lane.now)
 lane_plan()
 lane_write()
 return record_reply(lane)`,
-  map: [[1,"lua/limiter/reset.lua",1],[2,"lua/limiter/reset.lua",4],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/lane.lua",34],[17,"lua/lib/lane.lua",57],[18,"lua/lib/limiter/aligned.lua",2],[20,"lua/lib/limiter/aligned.lua",5],[24,"lua/lib/limiter/aligned.lua",10],[33,"lua/lib/limiter/aligned.lua",20],[34,"lua/lib/limiter/aligned.lua",22],[45,"lua/lib/limiter/aligned.lua",34],[51,"lua/lib/limiter/level.lua",9],[55,"lua/lib/limiter/level.lua",14],[56,"lua/lib/limiter/level.lua",17],[61,"lua/lib/limiter/level.lua",24],[66,"lua/lib/limiter/level.lua",30],[70,"lua/lib/limiter/level.lua",36],[71,"lua/lib/limiter/level.lua",38],[82,"lua/lib/limiter/level.lua",50],[90,"lua/lib/limiter/level.lua",60],[106,"lua/lib/limiter/level.lua",79],[112,"lua/lib/limiter/level.lua",86],[131,"lua/lib/limiter/level.lua",106],[138,"lua/lib/limiter/level.lua",114],[197,"lua/lib/limiter/slots.lua",4],[199,"lua/lib/limiter/slots.lua",7],[200,"lua/lib/limiter/slots.lua",9],[201,"lua/lib/limiter/slots.lua",12],[216,"lua/lib/limiter/slots.lua",28],[226,"lua/lib/limiter/slots.lua",39],[231,"lua/lib/limiter/slots.lua",45],[255,"lua/lib/limiter/window.lua",4],[257,"lua/lib/limiter/window.lua",7],[258,"lua/lib/limiter/window.lua",9],[259,"lua/lib/limiter/window.lua",12],[263,"lua/lib/limiter/window.lua",17],[267,"lua/lib/limiter/window.lua",23],[277,"lua/lib/limiter/window.lua",35],[286,"lua/lib/limiter/window.lua",45],[292,"lua/lib/limiter/window.lua",53],[303,"lua/lib/limiter/window.lua",66],[312,"lua/lib/limiter/window.lua",76],[346,"lua/lib/limiter/window.lua",112],[380,"lua/lib/tally.lua",6],[381,"lua/lib/tally.lua",8],[382,"lua/lib/tally.lua",11],[396,"lua/lib/tally.lua",27],[419,"lua/lib/tally.lua",51],[422,"lua/lib/lane.lua",61],[423,"lua/lib/lane.lua",63],[424,"lua/lib/lane.lua",66],[438,"lua/lib/lane.lua",81],[439,"lua/lib/lane.lua",83],[453,"lua/lib/lane.lua",104],[461,"lua/lib/lane.lua",122],[465,"lua/lib/lane.lua",146],[469,"lua/lib/lane.lua",177],[472,"lua/lib/lane.lua",275],[475,"lua/lib/lane.lua",279],[478,"lua/lib/lane.lua",283],[512,"lua/lib/lane.lua",318],[513,"lua/lib/lane.lua",321],[517,"lua/lib/lane.lua",327],[523,"lua/lib/lane.lua",334],[526,"lua/lib/lane.lua",338],[548,"lua/lib/lane.lua",361],[552,"lua/lib/record.lua",6],[553,"lua/lib/record.lua",9],[558,"lua/lib/record.lua",16],[565,"lua/limiter/reset.lua",12],[567,"lua/limiter/reset.lua",15]],
+  map: [[1,"lua/limiter/reset.lua",1],[2,"lua/limiter/reset.lua",4],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/lane.lua",34],[17,"lua/lib/lane.lua",58],[18,"lua/lib/limiter/aligned.lua",2],[20,"lua/lib/limiter/aligned.lua",5],[24,"lua/lib/limiter/aligned.lua",10],[33,"lua/lib/limiter/aligned.lua",20],[34,"lua/lib/limiter/aligned.lua",22],[35,"lua/lib/limiter/aligned.lua",24],[46,"lua/lib/limiter/aligned.lua",36],[52,"lua/lib/limiter/level.lua",9],[56,"lua/lib/limiter/level.lua",14],[57,"lua/lib/limiter/level.lua",17],[62,"lua/lib/limiter/level.lua",24],[67,"lua/lib/limiter/level.lua",30],[71,"lua/lib/limiter/level.lua",36],[72,"lua/lib/limiter/level.lua",38],[83,"lua/lib/limiter/level.lua",50],[91,"lua/lib/limiter/level.lua",60],[107,"lua/lib/limiter/level.lua",79],[113,"lua/lib/limiter/level.lua",86],[132,"lua/lib/limiter/level.lua",106],[139,"lua/lib/limiter/level.lua",114],[140,"lua/lib/limiter/level.lua",116],[199,"lua/lib/limiter/slots.lua",4],[201,"lua/lib/limiter/slots.lua",7],[202,"lua/lib/limiter/slots.lua",9],[203,"lua/lib/limiter/slots.lua",12],[218,"lua/lib/limiter/slots.lua",28],[228,"lua/lib/limiter/slots.lua",39],[233,"lua/lib/limiter/slots.lua",45],[257,"lua/lib/limiter/window.lua",4],[259,"lua/lib/limiter/window.lua",7],[260,"lua/lib/limiter/window.lua",9],[261,"lua/lib/limiter/window.lua",12],[265,"lua/lib/limiter/window.lua",17],[269,"lua/lib/limiter/window.lua",23],[279,"lua/lib/limiter/window.lua",35],[288,"lua/lib/limiter/window.lua",45],[294,"lua/lib/limiter/window.lua",53],[305,"lua/lib/limiter/window.lua",66],[314,"lua/lib/limiter/window.lua",76],[348,"lua/lib/limiter/window.lua",112],[382,"lua/lib/tally.lua",6],[383,"lua/lib/tally.lua",8],[384,"lua/lib/tally.lua",11],[398,"lua/lib/tally.lua",27],[421,"lua/lib/tally.lua",51],[424,"lua/lib/lane.lua",62],[425,"lua/lib/lane.lua",64],[426,"lua/lib/lane.lua",67],[440,"lua/lib/lane.lua",82],[441,"lua/lib/lane.lua",84],[455,"lua/lib/lane.lua",105],[463,"lua/lib/lane.lua",123],[467,"lua/lib/lane.lua",147],[471,"lua/lib/lane.lua",178],[474,"lua/lib/lane.lua",276],[477,"lua/lib/lane.lua",280],[480,"lua/lib/lane.lua",284],[514,"lua/lib/lane.lua",319],[515,"lua/lib/lane.lua",322],[519,"lua/lib/lane.lua",328],[525,"lua/lib/lane.lua",335],[528,"lua/lib/lane.lua",339],[550,"lua/lib/lane.lua",362],[554,"lua/lib/record.lua",6],[555,"lua/lib/record.lua",9],[560,"lua/lib/record.lua",16],[567,"lua/limiter/reset.lua",12],[569,"lua/limiter/reset.lua",15]],
 });
 
 /** Opens a limiter that is paused, or that a target has asked to cool down. See lua/limiter/resume.lua. */
@@ -6859,6 +6871,7 @@ do
       lane.n = lane.n + units
       lane.free = lane.free - units
     end,
+    spare = function() return true end,
     life = function(lane, granted_ms) return (lane.at + 1) * aligned_us(lane) / 1000 - granted_ms end,
     give = function(lane, units, granted_ms)
       if math.floor(granted_ms * 1000 / aligned_us(lane)) ~= lane.at then return end
@@ -6964,6 +6977,7 @@ do
       lane.n = lane.n + units
       lane.free = lane.free - units
     end,
+    spare = function(lane, late_ms) return lane.free * lane.interval_s * 1000 >= lane.rate * late_ms end,
     give = function(lane, units, granted_ms)
       local scale = level_scale(lane)
       local elapsed = math.max(0, math.floor(lane.v / scale) - math.floor((granted_ms * 1000 + lane.skew) / scale))
@@ -7288,7 +7302,7 @@ local function lane_settle(lane)
   return lane
 end
 local function lane_entry_text(lane, range, from, to, kind, cost)
-  return string.format('%s|%s,%.0f,%.0f,%s,%s,%s,%s;%s,%s,%.0f,%.0f,%.0f', range.flow, range.core, from, to, range.attempts,
+  return string.format('%s|%s,%.0f,%.0f,%s,%s,%s,%s;%s,%s,%s,%.0f,%.0f', range.flow, range.core, from, to, range.attempts,
     range.recoveries, range.timeout_s, range.due_ms, lane.core, kind, cost, range.first_ms, range.valid_ms)
 end
 local function lane_plan(lane, key, range)
@@ -7315,7 +7329,7 @@ local function lane_write_entries(lane)
     if range then
       add(places, lane_text(range.place + range.from), key)
       add(texts, key, lane_text(range.arrived) .. ' ' .. lane_text(range.place) .. ' '
-        .. lane_entry_text(lane, range, range.from, range.to, range.kind, range.cost))
+        .. lane_entry_text(lane, range, range.from, range.to, range.kind, lane_text(range.cost)))
       if range.valid_ms > 0 then add(valid, range.valid_ms, key) else add(first, range.first_ms, key) end
     else
       gone[#gone + 1] = key
@@ -7399,7 +7413,7 @@ lane_plan()
 call('HSET', lane.key, 'updated', lane_text(math.floor(now_us / 1000)))
 lane_write()
 return record_reply(lane)`,
-  map: [[1,"lua/limiter/resume.lua",1],[2,"lua/limiter/resume.lua",4],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/lane.lua",34],[17,"lua/lib/lane.lua",57],[18,"lua/lib/limiter/aligned.lua",2],[20,"lua/lib/limiter/aligned.lua",5],[24,"lua/lib/limiter/aligned.lua",10],[33,"lua/lib/limiter/aligned.lua",20],[34,"lua/lib/limiter/aligned.lua",22],[45,"lua/lib/limiter/aligned.lua",34],[51,"lua/lib/limiter/level.lua",9],[55,"lua/lib/limiter/level.lua",14],[56,"lua/lib/limiter/level.lua",17],[61,"lua/lib/limiter/level.lua",24],[66,"lua/lib/limiter/level.lua",30],[70,"lua/lib/limiter/level.lua",36],[71,"lua/lib/limiter/level.lua",38],[82,"lua/lib/limiter/level.lua",50],[90,"lua/lib/limiter/level.lua",60],[106,"lua/lib/limiter/level.lua",79],[112,"lua/lib/limiter/level.lua",86],[131,"lua/lib/limiter/level.lua",106],[138,"lua/lib/limiter/level.lua",114],[197,"lua/lib/limiter/slots.lua",4],[199,"lua/lib/limiter/slots.lua",7],[200,"lua/lib/limiter/slots.lua",9],[201,"lua/lib/limiter/slots.lua",12],[216,"lua/lib/limiter/slots.lua",28],[226,"lua/lib/limiter/slots.lua",39],[231,"lua/lib/limiter/slots.lua",45],[255,"lua/lib/limiter/window.lua",4],[257,"lua/lib/limiter/window.lua",7],[258,"lua/lib/limiter/window.lua",9],[259,"lua/lib/limiter/window.lua",12],[263,"lua/lib/limiter/window.lua",17],[267,"lua/lib/limiter/window.lua",23],[277,"lua/lib/limiter/window.lua",35],[286,"lua/lib/limiter/window.lua",45],[292,"lua/lib/limiter/window.lua",53],[303,"lua/lib/limiter/window.lua",66],[312,"lua/lib/limiter/window.lua",76],[346,"lua/lib/limiter/window.lua",112],[380,"lua/lib/tally.lua",6],[381,"lua/lib/tally.lua",8],[382,"lua/lib/tally.lua",11],[396,"lua/lib/tally.lua",27],[419,"lua/lib/tally.lua",51],[422,"lua/lib/lane.lua",61],[423,"lua/lib/lane.lua",63],[424,"lua/lib/lane.lua",66],[438,"lua/lib/lane.lua",81],[439,"lua/lib/lane.lua",83],[453,"lua/lib/lane.lua",104],[461,"lua/lib/lane.lua",122],[465,"lua/lib/lane.lua",146],[469,"lua/lib/lane.lua",177],[472,"lua/lib/lane.lua",275],[475,"lua/lib/lane.lua",279],[478,"lua/lib/lane.lua",283],[512,"lua/lib/lane.lua",318],[513,"lua/lib/lane.lua",321],[517,"lua/lib/lane.lua",327],[523,"lua/lib/lane.lua",334],[526,"lua/lib/lane.lua",338],[548,"lua/lib/lane.lua",361],[552,"lua/lib/record.lua",6],[553,"lua/lib/record.lua",9],[558,"lua/lib/record.lua",16],[565,"lua/limiter/resume.lua",12],[567,"lua/limiter/resume.lua",15]],
+  map: [[1,"lua/limiter/resume.lua",1],[2,"lua/limiter/resume.lua",4],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/lane.lua",34],[17,"lua/lib/lane.lua",58],[18,"lua/lib/limiter/aligned.lua",2],[20,"lua/lib/limiter/aligned.lua",5],[24,"lua/lib/limiter/aligned.lua",10],[33,"lua/lib/limiter/aligned.lua",20],[34,"lua/lib/limiter/aligned.lua",22],[35,"lua/lib/limiter/aligned.lua",24],[46,"lua/lib/limiter/aligned.lua",36],[52,"lua/lib/limiter/level.lua",9],[56,"lua/lib/limiter/level.lua",14],[57,"lua/lib/limiter/level.lua",17],[62,"lua/lib/limiter/level.lua",24],[67,"lua/lib/limiter/level.lua",30],[71,"lua/lib/limiter/level.lua",36],[72,"lua/lib/limiter/level.lua",38],[83,"lua/lib/limiter/level.lua",50],[91,"lua/lib/limiter/level.lua",60],[107,"lua/lib/limiter/level.lua",79],[113,"lua/lib/limiter/level.lua",86],[132,"lua/lib/limiter/level.lua",106],[139,"lua/lib/limiter/level.lua",114],[140,"lua/lib/limiter/level.lua",116],[199,"lua/lib/limiter/slots.lua",4],[201,"lua/lib/limiter/slots.lua",7],[202,"lua/lib/limiter/slots.lua",9],[203,"lua/lib/limiter/slots.lua",12],[218,"lua/lib/limiter/slots.lua",28],[228,"lua/lib/limiter/slots.lua",39],[233,"lua/lib/limiter/slots.lua",45],[257,"lua/lib/limiter/window.lua",4],[259,"lua/lib/limiter/window.lua",7],[260,"lua/lib/limiter/window.lua",9],[261,"lua/lib/limiter/window.lua",12],[265,"lua/lib/limiter/window.lua",17],[269,"lua/lib/limiter/window.lua",23],[279,"lua/lib/limiter/window.lua",35],[288,"lua/lib/limiter/window.lua",45],[294,"lua/lib/limiter/window.lua",53],[305,"lua/lib/limiter/window.lua",66],[314,"lua/lib/limiter/window.lua",76],[348,"lua/lib/limiter/window.lua",112],[382,"lua/lib/tally.lua",6],[383,"lua/lib/tally.lua",8],[384,"lua/lib/tally.lua",11],[398,"lua/lib/tally.lua",27],[421,"lua/lib/tally.lua",51],[424,"lua/lib/lane.lua",62],[425,"lua/lib/lane.lua",64],[426,"lua/lib/lane.lua",67],[440,"lua/lib/lane.lua",82],[441,"lua/lib/lane.lua",84],[455,"lua/lib/lane.lua",105],[463,"lua/lib/lane.lua",123],[467,"lua/lib/lane.lua",147],[471,"lua/lib/lane.lua",178],[474,"lua/lib/lane.lua",276],[477,"lua/lib/lane.lua",280],[480,"lua/lib/lane.lua",284],[514,"lua/lib/lane.lua",319],[515,"lua/lib/lane.lua",322],[519,"lua/lib/lane.lua",328],[525,"lua/lib/lane.lua",335],[528,"lua/lib/lane.lua",339],[550,"lua/lib/lane.lua",362],[554,"lua/lib/record.lua",6],[555,"lua/lib/record.lua",9],[560,"lua/lib/record.lua",16],[567,"lua/limiter/resume.lua",12],[569,"lua/limiter/resume.lua",15]],
 });
 
 /** Reads how a limiter is used; changes nothing. See lua/limiter/usage.lua. */
@@ -7439,6 +7453,7 @@ do
       lane.n = lane.n + units
       lane.free = lane.free - units
     end,
+    spare = function() return true end,
     life = function(lane, granted_ms) return (lane.at + 1) * aligned_us(lane) / 1000 - granted_ms end,
     give = function(lane, units, granted_ms)
       if math.floor(granted_ms * 1000 / aligned_us(lane)) ~= lane.at then return end
@@ -7544,6 +7559,7 @@ do
       lane.n = lane.n + units
       lane.free = lane.free - units
     end,
+    spare = function(lane, late_ms) return lane.free * lane.interval_s * 1000 >= lane.rate * late_ms end,
     give = function(lane, units, granted_ms)
       local scale = level_scale(lane)
       local elapsed = math.max(0, math.floor(lane.v / scale) - math.floor((granted_ms * 1000 + lane.skew) / scale))
@@ -7843,7 +7859,7 @@ if lane.machine then
 end
 local next_ms = next_us and next_us < math.huge and lane_text(math.ceil((next_us - lane.skew) / 1000)) or ''
 return { math.floor(lane.now / 1000), lane.waiting, lane.held or 0, free, next_ms, call('HGETALL', lane.key .. ':use') }`,
-  map: [[1,"lua/limiter/usage.lua",1],[2,"lua/limiter/usage.lua",4],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/lane.lua",34],[16,"lua/lib/lane.lua",57],[17,"lua/lib/limiter/aligned.lua",2],[19,"lua/lib/limiter/aligned.lua",5],[23,"lua/lib/limiter/aligned.lua",10],[32,"lua/lib/limiter/aligned.lua",20],[33,"lua/lib/limiter/aligned.lua",22],[44,"lua/lib/limiter/aligned.lua",34],[50,"lua/lib/limiter/level.lua",9],[54,"lua/lib/limiter/level.lua",14],[55,"lua/lib/limiter/level.lua",17],[60,"lua/lib/limiter/level.lua",24],[65,"lua/lib/limiter/level.lua",30],[69,"lua/lib/limiter/level.lua",36],[70,"lua/lib/limiter/level.lua",38],[81,"lua/lib/limiter/level.lua",50],[89,"lua/lib/limiter/level.lua",60],[105,"lua/lib/limiter/level.lua",79],[111,"lua/lib/limiter/level.lua",86],[130,"lua/lib/limiter/level.lua",106],[137,"lua/lib/limiter/level.lua",114],[196,"lua/lib/limiter/slots.lua",4],[198,"lua/lib/limiter/slots.lua",7],[199,"lua/lib/limiter/slots.lua",9],[200,"lua/lib/limiter/slots.lua",12],[215,"lua/lib/limiter/slots.lua",28],[225,"lua/lib/limiter/slots.lua",39],[230,"lua/lib/limiter/slots.lua",45],[254,"lua/lib/limiter/window.lua",4],[256,"lua/lib/limiter/window.lua",7],[257,"lua/lib/limiter/window.lua",9],[258,"lua/lib/limiter/window.lua",12],[262,"lua/lib/limiter/window.lua",17],[266,"lua/lib/limiter/window.lua",23],[276,"lua/lib/limiter/window.lua",35],[285,"lua/lib/limiter/window.lua",45],[291,"lua/lib/limiter/window.lua",53],[302,"lua/lib/limiter/window.lua",66],[311,"lua/lib/limiter/window.lua",76],[345,"lua/lib/limiter/window.lua",112],[379,"lua/lib/tally.lua",6],[380,"lua/lib/lane.lua",61],[381,"lua/lib/lane.lua",63],[382,"lua/lib/lane.lua",66],[396,"lua/lib/lane.lua",81],[397,"lua/lib/lane.lua",83],[411,"lua/lib/lane.lua",99],[415,"lua/lib/lane.lua",104],[423,"lua/lib/record.lua",6],[424,"lua/limiter/usage.lua",12],[427,"lua/limiter/usage.lua",16]],
+  map: [[1,"lua/limiter/usage.lua",1],[2,"lua/limiter/usage.lua",4],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/lane.lua",34],[16,"lua/lib/lane.lua",58],[17,"lua/lib/limiter/aligned.lua",2],[19,"lua/lib/limiter/aligned.lua",5],[23,"lua/lib/limiter/aligned.lua",10],[32,"lua/lib/limiter/aligned.lua",20],[33,"lua/lib/limiter/aligned.lua",22],[34,"lua/lib/limiter/aligned.lua",24],[45,"lua/lib/limiter/aligned.lua",36],[51,"lua/lib/limiter/level.lua",9],[55,"lua/lib/limiter/level.lua",14],[56,"lua/lib/limiter/level.lua",17],[61,"lua/lib/limiter/level.lua",24],[66,"lua/lib/limiter/level.lua",30],[70,"lua/lib/limiter/level.lua",36],[71,"lua/lib/limiter/level.lua",38],[82,"lua/lib/limiter/level.lua",50],[90,"lua/lib/limiter/level.lua",60],[106,"lua/lib/limiter/level.lua",79],[112,"lua/lib/limiter/level.lua",86],[131,"lua/lib/limiter/level.lua",106],[138,"lua/lib/limiter/level.lua",114],[139,"lua/lib/limiter/level.lua",116],[198,"lua/lib/limiter/slots.lua",4],[200,"lua/lib/limiter/slots.lua",7],[201,"lua/lib/limiter/slots.lua",9],[202,"lua/lib/limiter/slots.lua",12],[217,"lua/lib/limiter/slots.lua",28],[227,"lua/lib/limiter/slots.lua",39],[232,"lua/lib/limiter/slots.lua",45],[256,"lua/lib/limiter/window.lua",4],[258,"lua/lib/limiter/window.lua",7],[259,"lua/lib/limiter/window.lua",9],[260,"lua/lib/limiter/window.lua",12],[264,"lua/lib/limiter/window.lua",17],[268,"lua/lib/limiter/window.lua",23],[278,"lua/lib/limiter/window.lua",35],[287,"lua/lib/limiter/window.lua",45],[293,"lua/lib/limiter/window.lua",53],[304,"lua/lib/limiter/window.lua",66],[313,"lua/lib/limiter/window.lua",76],[347,"lua/lib/limiter/window.lua",112],[381,"lua/lib/tally.lua",6],[382,"lua/lib/lane.lua",62],[383,"lua/lib/lane.lua",64],[384,"lua/lib/lane.lua",67],[398,"lua/lib/lane.lua",82],[399,"lua/lib/lane.lua",84],[413,"lua/lib/lane.lua",100],[417,"lua/lib/lane.lua",105],[425,"lua/lib/record.lua",6],[426,"lua/limiter/usage.lua",12],[429,"lua/limiter/usage.lua",16]],
 });
 
 /** Says that a process is alive and answers with all that are, by this shard's clock; for what makes callbacks and for what decides ticks. See lua/member/beat.lua. */
@@ -8440,7 +8456,7 @@ local function outbox_write()
   return 1
 end
 local function limit_read(limit)
-  local lane, kind, cost, first_ms, valid_ms, rest = string.match(limit, '^;(%w+),(%a!?),(%d+),(%d+),(%d+)(.*)$')
+  local lane, kind, cost, first_ms, valid_ms, rest = string.match(limit, '^;(%w+),(%a!?),0?(%d+),(%d+),(%d+)(.*)$')
   local place, granted_ms, life_ms = string.match(rest, '^,(%d+),(%d+),(%d+)$')
   return { lane = lane, kind = string.sub(kind, 1, 1), cost = tonumber(cost), place = place, granted_ms = granted_ms,
     life_ms = tonumber(life_ms),
@@ -8807,7 +8823,7 @@ local function outbox_write()
 end
 local GRANT_AHEAD_MS_MAX = 1500
 local function limit_read(limit)
-  local lane, kind, cost, first_ms, valid_ms, rest = string.match(limit, '^;(%w+),(%a!?),(%d+),(%d+),(%d+)(.*)$')
+  local lane, kind, cost, first_ms, valid_ms, rest = string.match(limit, '^;(%w+),(%a!?),0?(%d+),(%d+),(%d+)(.*)$')
   local place, granted_ms, life_ms = string.match(rest, '^,(%d+),(%d+),(%d+)$')
   return { lane = lane, kind = string.sub(kind, 1, 1), cost = tonumber(cost), place = place, granted_ms = granted_ms,
     life_ms = tonumber(life_ms),
@@ -9148,6 +9164,7 @@ do
       lane.n = lane.n + units
       lane.free = lane.free - units
     end,
+    spare = function() return true end,
     life = function(lane, granted_ms) return (lane.at + 1) * aligned_us(lane) / 1000 - granted_ms end,
     give = function(lane, units, granted_ms)
       if math.floor(granted_ms * 1000 / aligned_us(lane)) ~= lane.at then return end
@@ -9253,6 +9270,7 @@ do
       lane.n = lane.n + units
       lane.free = lane.free - units
     end,
+    spare = function(lane, late_ms) return lane.free * lane.interval_s * 1000 >= lane.rate * late_ms end,
     give = function(lane, units, granted_ms)
       local scale = level_scale(lane)
       local elapsed = math.max(0, math.floor(lane.v / scale) - math.floor((granted_ms * 1000 + lane.skew) / scale))
@@ -9584,7 +9602,7 @@ local function lane_read(text)
     valid_ms = tonumber(valid_ms) }
 end
 local function lane_entry_text(lane, range, from, to, kind, cost)
-  return string.format('%s|%s,%.0f,%.0f,%s,%s,%s,%s;%s,%s,%.0f,%.0f,%.0f', range.flow, range.core, from, to, range.attempts,
+  return string.format('%s|%s,%.0f,%.0f,%s,%s,%s,%s;%s,%s,%s,%.0f,%.0f', range.flow, range.core, from, to, range.attempts,
     range.recoveries, range.timeout_s, range.due_ms, lane.core, kind, cost, range.first_ms, range.valid_ms)
 end
 local function lane_key(range) return range.core .. ',' .. lane_text(range.to) .. ',' .. range.attempts end
@@ -9704,7 +9722,7 @@ local function lane_write_entries(lane)
     if range then
       add(places, lane_text(range.place + range.from), key)
       add(texts, key, lane_text(range.arrived) .. ' ' .. lane_text(range.place) .. ' '
-        .. lane_entry_text(lane, range, range.from, range.to, range.kind, range.cost))
+        .. lane_entry_text(lane, range, range.from, range.to, range.kind, lane_text(range.cost)))
       if range.valid_ms > 0 then add(valid, range.valid_ms, key) else add(first, range.first_ms, key) end
     else
       gone[#gone + 1] = key
@@ -9915,7 +9933,7 @@ local wrote = outbox_write()
 ring_bell(nil, #granted_new > 0)
 if applied > 0 then call('HSET', root .. 'hw', field, string.format('%.0f', mark)) end
 return { mark, done, applied, wrote, now_us }`,
-  map: [[1,"lua/outbox/receive.lua",1],[2,"lua/outbox/receive.lua",9],[3,"lua/outbox/receive.lua",16],[4,"lua/outbox/receive.lua",15],[5,"lua/outbox/receive.lua",14],[6,"lua/outbox/receive.lua",13],[7,"lua/outbox/receive.lua",12],[8,"lua/outbox/receive.lua",11],[9,"lua/outbox/receive.lua",10],[10,"lua/outbox/receive.lua",17],[11,"lua/lib/root.lua",2],[13,"lua/lib/root.lua",8],[14,"lua/lib/batch.lua",13],[15,"lua/lib/batch.lua",15],[36,"lua/lib/batch.lua",44],[37,"lua/lib/batch.lua",50],[38,"lua/lib/batch.lua",54],[39,"lua/lib/batch.lua",63],[51,"lua/lib/batch.lua",76],[52,"lua/lib/batch.lua",84],[68,"lua/lib/batch.lua",110],[71,"lua/lib/batch.lua",122],[76,"lua/lib/batch.lua",130],[84,"lua/lib/batch.lua",139],[103,"lua/lib/ring.lua",4],[104,"lua/lib/ring.lua",31],[111,"lua/lib/ring.lua",40],[115,"lua/lib/ready.lua",9],[116,"lua/lib/ready.lua",11],[117,"lua/lib/ready.lua",14],[131,"lua/lib/ready.lua",29],[136,"lua/lib/ready.lua",35],[148,"lua/lib/ready.lua",48],[151,"lua/lib/ready.lua",52],[157,"lua/lib/delayed.lua",4],[159,"lua/lib/delayed.lua",7],[160,"lua/lib/delayed.lua",9],[164,"lua/lib/delayed.lua",15],[167,"lua/lib/delayed.lua",19],[175,"lua/lib/delayed.lua",29],[182,"lua/lib/delayed.lua",41],[191,"lua/lib/outbox.lua",15],[195,"lua/lib/outbox.lua",20],[196,"lua/lib/outbox.lua",22],[197,"lua/lib/outbox.lua",24],[198,"lua/lib/outbox.lua",27],[199,"lua/lib/outbox.lua",29],[203,"lua/lib/outbox.lua",35],[215,"lua/lib/outbox.lua",49],[219,"lua/lib/outbox.lua",54],[229,"lua/lib/outbox.lua",72],[233,"lua/lib/outbox.lua",78],[238,"lua/lib/outbox.lua",85],[239,"lua/lib/outbox.lua",88],[268,"lua/lib/limited.lua",16],[269,"lua/lib/limited.lua",18],[276,"lua/lib/limited.lua",27],[280,"lua/lib/limited.lua",62],[285,"lua/lib/limited.lua",76],[289,"lua/lib/limited.lua",82],[301,"lua/lib/granted.lua",3],[302,"lua/lib/granted.lua",5],[306,"lua/lib/granted.lua",12],[310,"lua/lib/results.lua",3],[319,"lua/lib/results.lua",13],[320,"lua/lib/results.lua",26],[321,"lua/lib/results.lua",28],[322,"lua/lib/lost.lua",4],[323,"lua/lib/lost.lua",7],[334,"lua/lib/lost.lua",19],[339,"lua/lib/notify.lua",19],[340,"lua/lib/notify.lua",22],[349,"lua/lib/notify.lua",34],[350,"lua/lib/notify.lua",36],[355,"lua/lib/notify.lua",43],[371,"lua/lib/notify.lua",60],[383,"lua/lib/notify.lua",74],[393,"lua/lib/notify.lua",85],[411,"lua/lib/notify.lua",105],[418,"lua/lib/notify.lua",115],[430,"lua/lib/notify.lua",130],[446,"lua/lib/notify.lua",148],[458,"lua/lib/notify.lua",161],[461,"lua/lib/notify.lua",166],[472,"lua/lib/notify.lua",179],[474,"lua/lib/notify.lua",182],[485,"lua/lib/notify.lua",194],[490,"lua/lib/notify.lua",200],[493,"lua/lib/notify.lua",205],[498,"lua/lib/notify.lua",212],[528,"lua/lib/notify.lua",244],[550,"lua/lib/notify.lua",268],[551,"lua/lib/notify.lua",270],[557,"lua/lib/notify.lua",277],[572,"lua/lib/notify.lua",293],[574,"lua/lib/notify.lua",297],[580,"lua/lib/notify.lua",304],[583,"lua/outbox/receive.lua",25],[585,"lua/outbox/receive.lua",28],[587,"lua/lib/lane.lua",34],[595,"lua/lib/lane.lua",57],[596,"lua/lib/limiter/aligned.lua",2],[598,"lua/lib/limiter/aligned.lua",5],[602,"lua/lib/limiter/aligned.lua",10],[611,"lua/lib/limiter/aligned.lua",20],[612,"lua/lib/limiter/aligned.lua",22],[623,"lua/lib/limiter/aligned.lua",34],[629,"lua/lib/limiter/level.lua",9],[633,"lua/lib/limiter/level.lua",14],[634,"lua/lib/limiter/level.lua",17],[639,"lua/lib/limiter/level.lua",24],[644,"lua/lib/limiter/level.lua",30],[648,"lua/lib/limiter/level.lua",36],[649,"lua/lib/limiter/level.lua",38],[660,"lua/lib/limiter/level.lua",50],[668,"lua/lib/limiter/level.lua",60],[684,"lua/lib/limiter/level.lua",79],[690,"lua/lib/limiter/level.lua",86],[709,"lua/lib/limiter/level.lua",106],[716,"lua/lib/limiter/level.lua",114],[775,"lua/lib/limiter/slots.lua",4],[777,"lua/lib/limiter/slots.lua",7],[778,"lua/lib/limiter/slots.lua",9],[779,"lua/lib/limiter/slots.lua",12],[794,"lua/lib/limiter/slots.lua",28],[804,"lua/lib/limiter/slots.lua",39],[809,"lua/lib/limiter/slots.lua",45],[833,"lua/lib/limiter/window.lua",4],[835,"lua/lib/limiter/window.lua",7],[836,"lua/lib/limiter/window.lua",9],[837,"lua/lib/limiter/window.lua",12],[841,"lua/lib/limiter/window.lua",17],[845,"lua/lib/limiter/window.lua",23],[855,"lua/lib/limiter/window.lua",35],[864,"lua/lib/limiter/window.lua",45],[870,"lua/lib/limiter/window.lua",53],[881,"lua/lib/limiter/window.lua",66],[890,"lua/lib/limiter/window.lua",76],[924,"lua/lib/limiter/window.lua",112],[958,"lua/lib/tally.lua",6],[959,"lua/lib/tally.lua",8],[960,"lua/lib/tally.lua",11],[974,"lua/lib/tally.lua",27],[997,"lua/lib/tally.lua",51],[1000,"lua/lib/lane.lua",61],[1001,"lua/lib/lane.lua",63],[1002,"lua/lib/lane.lua",66],[1016,"lua/lib/lane.lua",81],[1017,"lua/lib/lane.lua",83],[1031,"lua/lib/lane.lua",104],[1039,"lua/lib/lane.lua",113],[1046,"lua/lib/lane.lua",122],[1050,"lua/lib/lane.lua",128],[1051,"lua/lib/lane.lua",131],[1057,"lua/lib/lane.lua",139],[1063,"lua/lib/lane.lua",146],[1067,"lua/lib/lane.lua",152],[1075,"lua/lib/lane.lua",161],[1076,"lua/lib/lane.lua",164],[1087,"lua/lib/lane.lua",177],[1090,"lua/lib/lane.lua",182],[1094,"lua/lib/lane.lua",187],[1101,"lua/lib/lane.lua",196],[1108,"lua/lib/lane.lua",204],[1114,"lua/lib/lane.lua",213],[1119,"lua/lib/lane.lua",219],[1128,"lua/lib/lane.lua",229],[1130,"lua/lib/lane.lua",247],[1138,"lua/lib/lane.lua",257],[1141,"lua/lib/lane.lua",263],[1146,"lua/lib/lane.lua",270],[1150,"lua/lib/lane.lua",275],[1153,"lua/lib/lane.lua",279],[1156,"lua/lib/lane.lua",283],[1190,"lua/lib/lane.lua",318],[1191,"lua/lib/lane.lua",321],[1195,"lua/lib/lane.lua",327],[1201,"lua/lib/lane.lua",334],[1204,"lua/lib/lane.lua",338],[1226,"lua/lib/lane.lua",361],[1230,"lua/lib/receive/back.lua",3],[1237,"lua/lib/receive/cool.lua",3],[1238,"lua/lib/receive/cool.lua",5],[1243,"lua/lib/receive/cool.lua",11],[1245,"lua/lib/receive/drop.lua",3],[1249,"lua/lib/receive/fail.lua",5],[1255,"lua/lib/receive/fail.lua",12],[1256,"lua/lib/receive/fail.lua",14],[1269,"lua/lib/receive/fail.lua",28],[1282,"lua/lib/receive/fail.lua",42],[1285,"lua/lib/receive/free.lua",3],[1293,"lua/lib/receive/grant.lua",8],[1309,"lua/lib/receive/grant.lua",25],[1313,"lua/lib/receive/grant.lua",30],[1314,"lua/lib/receive/grant.lua",32],[1320,"lua/lib/receive/grant.lua",39],[1322,"lua/lib/receive/late.lua",3],[1328,"lua/lib/receive/late.lua",10],[1332,"lua/lib/receive/points.lua",3],[1340,"lua/lib/receive/queue.lua",3],[1344,"lua/lib/receive/unused.lua",3],[1349,"lua/outbox/receive.lua",32],[1355,"lua/outbox/receive.lua",39],[1365,"lua/outbox/receive.lua",50],[1367,"lua/outbox/receive.lua",53]],
+  map: [[1,"lua/outbox/receive.lua",1],[2,"lua/outbox/receive.lua",9],[3,"lua/outbox/receive.lua",16],[4,"lua/outbox/receive.lua",15],[5,"lua/outbox/receive.lua",14],[6,"lua/outbox/receive.lua",13],[7,"lua/outbox/receive.lua",12],[8,"lua/outbox/receive.lua",11],[9,"lua/outbox/receive.lua",10],[10,"lua/outbox/receive.lua",17],[11,"lua/lib/root.lua",2],[13,"lua/lib/root.lua",8],[14,"lua/lib/batch.lua",13],[15,"lua/lib/batch.lua",15],[36,"lua/lib/batch.lua",44],[37,"lua/lib/batch.lua",50],[38,"lua/lib/batch.lua",54],[39,"lua/lib/batch.lua",63],[51,"lua/lib/batch.lua",76],[52,"lua/lib/batch.lua",84],[68,"lua/lib/batch.lua",110],[71,"lua/lib/batch.lua",122],[76,"lua/lib/batch.lua",130],[84,"lua/lib/batch.lua",139],[103,"lua/lib/ring.lua",4],[104,"lua/lib/ring.lua",31],[111,"lua/lib/ring.lua",40],[115,"lua/lib/ready.lua",9],[116,"lua/lib/ready.lua",11],[117,"lua/lib/ready.lua",14],[131,"lua/lib/ready.lua",29],[136,"lua/lib/ready.lua",35],[148,"lua/lib/ready.lua",48],[151,"lua/lib/ready.lua",52],[157,"lua/lib/delayed.lua",4],[159,"lua/lib/delayed.lua",7],[160,"lua/lib/delayed.lua",9],[164,"lua/lib/delayed.lua",15],[167,"lua/lib/delayed.lua",19],[175,"lua/lib/delayed.lua",29],[182,"lua/lib/delayed.lua",41],[191,"lua/lib/outbox.lua",15],[195,"lua/lib/outbox.lua",20],[196,"lua/lib/outbox.lua",22],[197,"lua/lib/outbox.lua",24],[198,"lua/lib/outbox.lua",27],[199,"lua/lib/outbox.lua",29],[203,"lua/lib/outbox.lua",35],[215,"lua/lib/outbox.lua",49],[219,"lua/lib/outbox.lua",54],[229,"lua/lib/outbox.lua",72],[233,"lua/lib/outbox.lua",78],[238,"lua/lib/outbox.lua",85],[239,"lua/lib/outbox.lua",88],[268,"lua/lib/limited.lua",16],[269,"lua/lib/limited.lua",18],[276,"lua/lib/limited.lua",27],[280,"lua/lib/limited.lua",62],[285,"lua/lib/limited.lua",76],[289,"lua/lib/limited.lua",82],[301,"lua/lib/granted.lua",3],[302,"lua/lib/granted.lua",5],[306,"lua/lib/granted.lua",12],[310,"lua/lib/results.lua",3],[319,"lua/lib/results.lua",13],[320,"lua/lib/results.lua",26],[321,"lua/lib/results.lua",28],[322,"lua/lib/lost.lua",4],[323,"lua/lib/lost.lua",7],[334,"lua/lib/lost.lua",19],[339,"lua/lib/notify.lua",19],[340,"lua/lib/notify.lua",22],[349,"lua/lib/notify.lua",34],[350,"lua/lib/notify.lua",36],[355,"lua/lib/notify.lua",43],[371,"lua/lib/notify.lua",60],[383,"lua/lib/notify.lua",74],[393,"lua/lib/notify.lua",85],[411,"lua/lib/notify.lua",105],[418,"lua/lib/notify.lua",115],[430,"lua/lib/notify.lua",130],[446,"lua/lib/notify.lua",148],[458,"lua/lib/notify.lua",161],[461,"lua/lib/notify.lua",166],[472,"lua/lib/notify.lua",179],[474,"lua/lib/notify.lua",182],[485,"lua/lib/notify.lua",194],[490,"lua/lib/notify.lua",200],[493,"lua/lib/notify.lua",205],[498,"lua/lib/notify.lua",212],[528,"lua/lib/notify.lua",244],[550,"lua/lib/notify.lua",268],[551,"lua/lib/notify.lua",270],[557,"lua/lib/notify.lua",277],[572,"lua/lib/notify.lua",293],[574,"lua/lib/notify.lua",297],[580,"lua/lib/notify.lua",304],[583,"lua/outbox/receive.lua",25],[585,"lua/outbox/receive.lua",28],[587,"lua/lib/lane.lua",34],[595,"lua/lib/lane.lua",58],[596,"lua/lib/limiter/aligned.lua",2],[598,"lua/lib/limiter/aligned.lua",5],[602,"lua/lib/limiter/aligned.lua",10],[611,"lua/lib/limiter/aligned.lua",20],[612,"lua/lib/limiter/aligned.lua",22],[613,"lua/lib/limiter/aligned.lua",24],[624,"lua/lib/limiter/aligned.lua",36],[630,"lua/lib/limiter/level.lua",9],[634,"lua/lib/limiter/level.lua",14],[635,"lua/lib/limiter/level.lua",17],[640,"lua/lib/limiter/level.lua",24],[645,"lua/lib/limiter/level.lua",30],[649,"lua/lib/limiter/level.lua",36],[650,"lua/lib/limiter/level.lua",38],[661,"lua/lib/limiter/level.lua",50],[669,"lua/lib/limiter/level.lua",60],[685,"lua/lib/limiter/level.lua",79],[691,"lua/lib/limiter/level.lua",86],[710,"lua/lib/limiter/level.lua",106],[717,"lua/lib/limiter/level.lua",114],[718,"lua/lib/limiter/level.lua",116],[777,"lua/lib/limiter/slots.lua",4],[779,"lua/lib/limiter/slots.lua",7],[780,"lua/lib/limiter/slots.lua",9],[781,"lua/lib/limiter/slots.lua",12],[796,"lua/lib/limiter/slots.lua",28],[806,"lua/lib/limiter/slots.lua",39],[811,"lua/lib/limiter/slots.lua",45],[835,"lua/lib/limiter/window.lua",4],[837,"lua/lib/limiter/window.lua",7],[838,"lua/lib/limiter/window.lua",9],[839,"lua/lib/limiter/window.lua",12],[843,"lua/lib/limiter/window.lua",17],[847,"lua/lib/limiter/window.lua",23],[857,"lua/lib/limiter/window.lua",35],[866,"lua/lib/limiter/window.lua",45],[872,"lua/lib/limiter/window.lua",53],[883,"lua/lib/limiter/window.lua",66],[892,"lua/lib/limiter/window.lua",76],[926,"lua/lib/limiter/window.lua",112],[960,"lua/lib/tally.lua",6],[961,"lua/lib/tally.lua",8],[962,"lua/lib/tally.lua",11],[976,"lua/lib/tally.lua",27],[999,"lua/lib/tally.lua",51],[1002,"lua/lib/lane.lua",62],[1003,"lua/lib/lane.lua",64],[1004,"lua/lib/lane.lua",67],[1018,"lua/lib/lane.lua",82],[1019,"lua/lib/lane.lua",84],[1033,"lua/lib/lane.lua",105],[1041,"lua/lib/lane.lua",114],[1048,"lua/lib/lane.lua",123],[1052,"lua/lib/lane.lua",129],[1053,"lua/lib/lane.lua",132],[1059,"lua/lib/lane.lua",140],[1065,"lua/lib/lane.lua",147],[1069,"lua/lib/lane.lua",153],[1077,"lua/lib/lane.lua",162],[1078,"lua/lib/lane.lua",165],[1089,"lua/lib/lane.lua",178],[1092,"lua/lib/lane.lua",183],[1096,"lua/lib/lane.lua",188],[1103,"lua/lib/lane.lua",197],[1110,"lua/lib/lane.lua",205],[1116,"lua/lib/lane.lua",214],[1121,"lua/lib/lane.lua",220],[1130,"lua/lib/lane.lua",230],[1132,"lua/lib/lane.lua",248],[1140,"lua/lib/lane.lua",258],[1143,"lua/lib/lane.lua",264],[1148,"lua/lib/lane.lua",271],[1152,"lua/lib/lane.lua",276],[1155,"lua/lib/lane.lua",280],[1158,"lua/lib/lane.lua",284],[1192,"lua/lib/lane.lua",319],[1193,"lua/lib/lane.lua",322],[1197,"lua/lib/lane.lua",328],[1203,"lua/lib/lane.lua",335],[1206,"lua/lib/lane.lua",339],[1228,"lua/lib/lane.lua",362],[1232,"lua/lib/receive/back.lua",3],[1239,"lua/lib/receive/cool.lua",3],[1240,"lua/lib/receive/cool.lua",5],[1245,"lua/lib/receive/cool.lua",11],[1247,"lua/lib/receive/drop.lua",3],[1251,"lua/lib/receive/fail.lua",5],[1257,"lua/lib/receive/fail.lua",12],[1258,"lua/lib/receive/fail.lua",14],[1271,"lua/lib/receive/fail.lua",28],[1284,"lua/lib/receive/fail.lua",42],[1287,"lua/lib/receive/free.lua",3],[1295,"lua/lib/receive/grant.lua",8],[1311,"lua/lib/receive/grant.lua",25],[1315,"lua/lib/receive/grant.lua",30],[1316,"lua/lib/receive/grant.lua",32],[1322,"lua/lib/receive/grant.lua",39],[1324,"lua/lib/receive/late.lua",3],[1330,"lua/lib/receive/late.lua",10],[1334,"lua/lib/receive/points.lua",3],[1342,"lua/lib/receive/queue.lua",3],[1346,"lua/lib/receive/unused.lua",3],[1351,"lua/outbox/receive.lua",32],[1357,"lua/outbox/receive.lua",39],[1367,"lua/outbox/receive.lua",50],[1369,"lua/outbox/receive.lua",53]],
 });
 
 /** Reads the first messages that wait for other partitions, oldest destination first; takes nothing away. See lua/outbox/slice.lua. */
@@ -10244,7 +10262,7 @@ local function outbox_write()
 end
 local GRANT_AHEAD_MS_MAX = 1500
 local function limit_read(limit)
-  local lane, kind, cost, first_ms, valid_ms, rest = string.match(limit, '^;(%w+),(%a!?),(%d+),(%d+),(%d+)(.*)$')
+  local lane, kind, cost, first_ms, valid_ms, rest = string.match(limit, '^;(%w+),(%a!?),0?(%d+),(%d+),(%d+)(.*)$')
   local place, granted_ms, life_ms = string.match(rest, '^,(%d+),(%d+),(%d+)$')
   return { lane = lane, kind = string.sub(kind, 1, 1), cost = tonumber(cost), place = place, granted_ms = granted_ms,
     life_ms = tonumber(life_ms),
@@ -10773,6 +10791,7 @@ do
       lane.n = lane.n + units
       lane.free = lane.free - units
     end,
+    spare = function() return true end,
     life = function(lane, granted_ms) return (lane.at + 1) * aligned_us(lane) / 1000 - granted_ms end,
     give = function(lane, units, granted_ms)
       if math.floor(granted_ms * 1000 / aligned_us(lane)) ~= lane.at then return end
@@ -10878,6 +10897,7 @@ do
       lane.n = lane.n + units
       lane.free = lane.free - units
     end,
+    spare = function(lane, late_ms) return lane.free * lane.interval_s * 1000 >= lane.rate * late_ms end,
     give = function(lane, units, granted_ms)
       local scale = level_scale(lane)
       local elapsed = math.max(0, math.floor(lane.v / scale) - math.floor((granted_ms * 1000 + lane.skew) / scale))
@@ -11213,7 +11233,7 @@ local function lane_read(text)
     valid_ms = tonumber(valid_ms) }
 end
 local function lane_entry_text(lane, range, from, to, kind, cost)
-  return string.format('%s|%s,%.0f,%.0f,%s,%s,%s,%s;%s,%s,%.0f,%.0f,%.0f', range.flow, range.core, from, to, range.attempts,
+  return string.format('%s|%s,%.0f,%.0f,%s,%s,%s,%s;%s,%s,%s,%.0f,%.0f', range.flow, range.core, from, to, range.attempts,
     range.recoveries, range.timeout_s, range.due_ms, lane.core, kind, cost, range.first_ms, range.valid_ms)
 end
 local function lane_entry_read(key, text)
@@ -11285,7 +11305,7 @@ local function lane_write_entries(lane)
     if range then
       add(places, lane_text(range.place + range.from), key)
       add(texts, key, lane_text(range.arrived) .. ' ' .. lane_text(range.place) .. ' '
-        .. lane_entry_text(lane, range, range.from, range.to, range.kind, range.cost))
+        .. lane_entry_text(lane, range, range.from, range.to, range.kind, lane_text(range.cost)))
       if range.valid_ms > 0 then add(valid, range.valid_ms, key) else add(first, range.first_ms, key) end
     else
       gone[#gone + 1] = key
@@ -11416,12 +11436,13 @@ local GRANT_PAUSE_US, GRANT_TOGETHER_US = 5000, 3000 -- between two looks at a l
 local GRANT_BURST_MIN, GRANT_BURST_MS, GRANT_BURST_EVEN = 2, 500, 4 -- a ms: tasks at least; the limit's part; times what is even
 local GRANT_SPREAD_FROM, GRANT_SPREAD_MIN, GRANT_SPREAD_EVEN = 100, 1, 10 / 9
 local GRANT_LAG_MS, GRANT_PACE_MIN = 50, 8
+local GRANT_LAG_TIGHT_MS = 5 -- instead, where starts that are late hold up others (src/delivery/late-starts.ts): those are late then, too
 local function grant_send(lane, range, kind, body)
   outbox_send(math.floor((lane.now - lane.ahead) / 1000), partition_of(range.core), kind, lane.core .. ' ' .. body)
 end
 local function grant_fail(lane, range, code)
   local tasks = range.to - range.from + 1
-  grant_send(lane, range, 'fail', code .. ' ' .. lane_entry_text(lane, range, range.from, range.to, range.kind, range.cost))
+  grant_send(lane, range, 'fail', code .. ' ' .. lane_entry_text(lane, range, range.from, range.to, range.kind, lane_text(range.cost)))
   lane_take(lane, range, tasks)
   lane.expired = lane.expired + tasks
 end
@@ -11445,6 +11466,9 @@ local function grant_fault(lane, range)
   if lane_limited(lane) and lane.queue_s and lane.active - lane.ahead - range.arrived >= lane.queue_s * 1000000 then return 'queue_timeout' end
   return nil
 end
+local function grant_spare(lane)
+  return not lane.machine or lane.machine.spare and lane.machine.spare(lane, GRANT_MS)
+end
 local function grant_range(lane, range, tasks_max)
   local cost = lane.machine and math.min(range.cost, lane.max) or range.cost
   local tasks = math.min(range.to - range.from + 1, tasks_max, math.floor(lane.free / cost))
@@ -11456,7 +11480,8 @@ local function grant_range(lane, range, tasks_max)
   lane_take(lane, range, tasks)
   local life_ms = lane.machine and lane.machine.life and math.min(GRANT_MS, lane.machine.life(lane, granted_ms)) or GRANT_MS
   local marks = lane_text(range.place) .. ' ' .. lane_text(granted_ms) .. ' ' .. lane_text(life_ms)
-  local entry = lane_entry_text(lane, range, from, to, range.kind .. (lane_limited(lane) and lane.cooldown == '1' and '!' or ''), cost)
+  local entry = lane_entry_text(lane, range, from, to, range.kind .. (lane_limited(lane) and lane.cooldown == '1' and '!' or ''),
+    (grant_spare(lane) and '0' or '') .. lane_text(cost))
   grant_send(lane, range, 'grant', marks .. ' ' .. lane_text(range.to) .. ' ' .. entry)
   lane.granted = lane.granted + tasks
   lane.waits[#lane.waits + 1] = wait_ms
@@ -11580,8 +11605,9 @@ local function grant_lane(lane, tasks_max, ahead_us)
   end
   grant_age(lane, ':until', now_ms, 'expired')
   local lag = lane.lag or 0
-  local paced = ahead_us > 0 and lag > GRANT_LAG_MS
-  if paced then tasks_max = math.min(tasks_max, math.max(GRANT_PACE_MIN, math.floor(tasks_max * (GRANT_LAG_MS / lag) ^ 2))) end
+  local calm_ms = lane.machine and lane.machine.spare and not grant_spare(lane) and GRANT_LAG_TIGHT_MS or GRANT_LAG_MS
+  local paced = ahead_us > 0 and lag > calm_ms
+  if paced then tasks_max = math.min(tasks_max, math.max(GRANT_PACE_MIN, math.floor(tasks_max * (calm_ms / lag) ^ 2))) end
   if lag > 0 then lane.lag = math.floor(lag * 0.95) end
   local burst, range, full = grant_burst(lane, ahead_us), nil, nil
   local at_once = grant_at_once(lane, burst)
@@ -11643,7 +11669,7 @@ for i, lane in ipairs(shown) do
 end
 if next_ms <= now_ms then more = 1 end
 return { math.floor(now_ms), next_ms < math.huge and string.format('%.3f', next_ms) or '', more, wrote, reply, outbox_slices() }`,
-  map: [[1,"lua/partition/grant.lua",1],[2,"lua/partition/grant.lua",8],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/lane.lua",34],[18,"lua/lib/lane.lua",57],[19,"lua/lib/limiter/aligned.lua",2],[21,"lua/lib/limiter/aligned.lua",5],[25,"lua/lib/limiter/aligned.lua",10],[34,"lua/lib/limiter/aligned.lua",20],[35,"lua/lib/limiter/aligned.lua",22],[46,"lua/lib/limiter/aligned.lua",34],[52,"lua/lib/limiter/level.lua",9],[56,"lua/lib/limiter/level.lua",14],[57,"lua/lib/limiter/level.lua",17],[62,"lua/lib/limiter/level.lua",24],[67,"lua/lib/limiter/level.lua",30],[71,"lua/lib/limiter/level.lua",36],[72,"lua/lib/limiter/level.lua",38],[83,"lua/lib/limiter/level.lua",50],[91,"lua/lib/limiter/level.lua",60],[107,"lua/lib/limiter/level.lua",79],[113,"lua/lib/limiter/level.lua",86],[132,"lua/lib/limiter/level.lua",106],[139,"lua/lib/limiter/level.lua",114],[198,"lua/lib/limiter/slots.lua",4],[200,"lua/lib/limiter/slots.lua",7],[201,"lua/lib/limiter/slots.lua",9],[202,"lua/lib/limiter/slots.lua",12],[217,"lua/lib/limiter/slots.lua",28],[227,"lua/lib/limiter/slots.lua",39],[232,"lua/lib/limiter/slots.lua",45],[256,"lua/lib/limiter/window.lua",4],[258,"lua/lib/limiter/window.lua",7],[259,"lua/lib/limiter/window.lua",9],[260,"lua/lib/limiter/window.lua",12],[264,"lua/lib/limiter/window.lua",17],[268,"lua/lib/limiter/window.lua",23],[278,"lua/lib/limiter/window.lua",35],[287,"lua/lib/limiter/window.lua",45],[293,"lua/lib/limiter/window.lua",53],[304,"lua/lib/limiter/window.lua",66],[313,"lua/lib/limiter/window.lua",76],[347,"lua/lib/limiter/window.lua",112],[381,"lua/lib/tally.lua",6],[382,"lua/lib/tally.lua",8],[383,"lua/lib/tally.lua",11],[397,"lua/lib/tally.lua",27],[420,"lua/lib/tally.lua",51],[423,"lua/lib/lane.lua",61],[424,"lua/lib/lane.lua",63],[425,"lua/lib/lane.lua",66],[439,"lua/lib/lane.lua",81],[440,"lua/lib/lane.lua",83],[454,"lua/lib/lane.lua",99],[458,"lua/lib/lane.lua",104],[466,"lua/lib/lane.lua",113],[473,"lua/lib/lane.lua",122],[477,"lua/lib/lane.lua",131],[483,"lua/lib/lane.lua",139],[489,"lua/lib/lane.lua",146],[493,"lua/lib/lane.lua",152],[501,"lua/lib/lane.lua",161],[502,"lua/lib/lane.lua",164],[513,"lua/lib/lane.lua",182],[517,"lua/lib/lane.lua",233],[529,"lua/lib/lane.lua",275],[532,"lua/lib/lane.lua",279],[535,"lua/lib/lane.lua",283],[569,"lua/lib/lane.lua",318],[570,"lua/lib/lane.lua",321],[574,"lua/lib/lane.lua",327],[580,"lua/lib/lane.lua",334],[583,"lua/lib/lane.lua",338],[605,"lua/lib/lane.lua",361],[609,"lua/lib/outbox.lua",15],[613,"lua/lib/outbox.lua",20],[614,"lua/lib/outbox.lua",22],[615,"lua/lib/outbox.lua",24],[616,"lua/lib/outbox.lua",27],[617,"lua/lib/outbox.lua",29],[621,"lua/lib/outbox.lua",35],[633,"lua/lib/outbox.lua",88],[662,"lua/lib/outbox.lua",120],[671,"lua/lib/grant.lua",5],[672,"lua/lib/grant.lua",7],[675,"lua/lib/grant.lua",11],[676,"lua/lib/grant.lua",13],[677,"lua/lib/grant.lua",15],[680,"lua/lib/grant.lua",20],[686,"lua/lib/grant.lua",28],[701,"lua/lib/grant.lua",45],[706,"lua/lib/grant.lua",52],[724,"lua/lib/grant.lua",72],[762,"lua/lib/grant.lua",112],[773,"lua/lib/grant.lua",125],[779,"lua/lib/grant.lua",133],[800,"lua/lib/grant.lua",158],[808,"lua/lib/grant.lua",168],[813,"lua/lib/grant.lua",177],[830,"lua/lib/grant.lua",196],[831,"lua/lib/grant.lua",198],[852,"lua/lib/grant.lua",220],[860,"lua/lib/grant.lua",229],[868,"lua/partition/grant.lua",17],[871,"lua/partition/grant.lua",22],[874,"lua/partition/grant.lua",26],[884,"lua/partition/grant.lua",37],[885,"lua/partition/grant.lua",39],[886,"lua/partition/grant.lua",41],[893,"lua/partition/grant.lua",49]],
+  map: [[1,"lua/partition/grant.lua",1],[2,"lua/partition/grant.lua",8],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/lane.lua",34],[18,"lua/lib/lane.lua",58],[19,"lua/lib/limiter/aligned.lua",2],[21,"lua/lib/limiter/aligned.lua",5],[25,"lua/lib/limiter/aligned.lua",10],[34,"lua/lib/limiter/aligned.lua",20],[35,"lua/lib/limiter/aligned.lua",22],[36,"lua/lib/limiter/aligned.lua",24],[47,"lua/lib/limiter/aligned.lua",36],[53,"lua/lib/limiter/level.lua",9],[57,"lua/lib/limiter/level.lua",14],[58,"lua/lib/limiter/level.lua",17],[63,"lua/lib/limiter/level.lua",24],[68,"lua/lib/limiter/level.lua",30],[72,"lua/lib/limiter/level.lua",36],[73,"lua/lib/limiter/level.lua",38],[84,"lua/lib/limiter/level.lua",50],[92,"lua/lib/limiter/level.lua",60],[108,"lua/lib/limiter/level.lua",79],[114,"lua/lib/limiter/level.lua",86],[133,"lua/lib/limiter/level.lua",106],[140,"lua/lib/limiter/level.lua",114],[141,"lua/lib/limiter/level.lua",116],[200,"lua/lib/limiter/slots.lua",4],[202,"lua/lib/limiter/slots.lua",7],[203,"lua/lib/limiter/slots.lua",9],[204,"lua/lib/limiter/slots.lua",12],[219,"lua/lib/limiter/slots.lua",28],[229,"lua/lib/limiter/slots.lua",39],[234,"lua/lib/limiter/slots.lua",45],[258,"lua/lib/limiter/window.lua",4],[260,"lua/lib/limiter/window.lua",7],[261,"lua/lib/limiter/window.lua",9],[262,"lua/lib/limiter/window.lua",12],[266,"lua/lib/limiter/window.lua",17],[270,"lua/lib/limiter/window.lua",23],[280,"lua/lib/limiter/window.lua",35],[289,"lua/lib/limiter/window.lua",45],[295,"lua/lib/limiter/window.lua",53],[306,"lua/lib/limiter/window.lua",66],[315,"lua/lib/limiter/window.lua",76],[349,"lua/lib/limiter/window.lua",112],[383,"lua/lib/tally.lua",6],[384,"lua/lib/tally.lua",8],[385,"lua/lib/tally.lua",11],[399,"lua/lib/tally.lua",27],[422,"lua/lib/tally.lua",51],[425,"lua/lib/lane.lua",62],[426,"lua/lib/lane.lua",64],[427,"lua/lib/lane.lua",67],[441,"lua/lib/lane.lua",82],[442,"lua/lib/lane.lua",84],[456,"lua/lib/lane.lua",100],[460,"lua/lib/lane.lua",105],[468,"lua/lib/lane.lua",114],[475,"lua/lib/lane.lua",123],[479,"lua/lib/lane.lua",132],[485,"lua/lib/lane.lua",140],[491,"lua/lib/lane.lua",147],[495,"lua/lib/lane.lua",153],[503,"lua/lib/lane.lua",162],[504,"lua/lib/lane.lua",165],[515,"lua/lib/lane.lua",183],[519,"lua/lib/lane.lua",234],[531,"lua/lib/lane.lua",276],[534,"lua/lib/lane.lua",280],[537,"lua/lib/lane.lua",284],[571,"lua/lib/lane.lua",319],[572,"lua/lib/lane.lua",322],[576,"lua/lib/lane.lua",328],[582,"lua/lib/lane.lua",335],[585,"lua/lib/lane.lua",339],[607,"lua/lib/lane.lua",362],[611,"lua/lib/outbox.lua",15],[615,"lua/lib/outbox.lua",20],[616,"lua/lib/outbox.lua",22],[617,"lua/lib/outbox.lua",24],[618,"lua/lib/outbox.lua",27],[619,"lua/lib/outbox.lua",29],[623,"lua/lib/outbox.lua",35],[635,"lua/lib/outbox.lua",88],[664,"lua/lib/outbox.lua",120],[673,"lua/lib/grant.lua",5],[674,"lua/lib/grant.lua",7],[677,"lua/lib/grant.lua",11],[678,"lua/lib/grant.lua",13],[680,"lua/lib/grant.lua",16],[683,"lua/lib/grant.lua",21],[689,"lua/lib/grant.lua",29],[704,"lua/lib/grant.lua",46],[709,"lua/lib/grant.lua",53],[712,"lua/lib/grant.lua",58],[731,"lua/lib/grant.lua",79],[769,"lua/lib/grant.lua",119],[780,"lua/lib/grant.lua",132],[786,"lua/lib/grant.lua",140],[807,"lua/lib/grant.lua",165],[815,"lua/lib/grant.lua",175],[820,"lua/lib/grant.lua",184],[837,"lua/lib/grant.lua",203],[838,"lua/lib/grant.lua",205],[860,"lua/lib/grant.lua",228],[868,"lua/lib/grant.lua",237],[876,"lua/partition/grant.lua",17],[879,"lua/partition/grant.lua",22],[882,"lua/partition/grant.lua",26],[892,"lua/partition/grant.lua",37],[893,"lua/partition/grant.lua",39],[894,"lua/partition/grant.lua",41],[901,"lua/partition/grant.lua",49]],
 });
 
 /** Tells limiters of tasks whose requests were written later than they were granted, so that no span holds more than it may. See lua/partition/late.lua. */
@@ -12103,7 +12129,7 @@ local function outbox_write()
   return 1
 end
 local function limit_read(limit)
-  local lane, kind, cost, first_ms, valid_ms, rest = string.match(limit, '^;(%w+),(%a!?),(%d+),(%d+),(%d+)(.*)$')
+  local lane, kind, cost, first_ms, valid_ms, rest = string.match(limit, '^;(%w+),(%a!?),0?(%d+),(%d+),(%d+)(.*)$')
   local place, granted_ms, life_ms = string.match(rest, '^,(%d+),(%d+),(%d+)$')
   return { lane = lane, kind = string.sub(kind, 1, 1), cost = tonumber(cost), place = place, granted_ms = granted_ms,
     life_ms = tonumber(life_ms),
@@ -12848,7 +12874,7 @@ local function outbox_write()
 end
 local LANES_MAX = 1000
 local function limit_read(limit)
-  local lane, kind, cost, first_ms, valid_ms, rest = string.match(limit, '^;(%w+),(%a!?),(%d+),(%d+),(%d+)(.*)$')
+  local lane, kind, cost, first_ms, valid_ms, rest = string.match(limit, '^;(%w+),(%a!?),0?(%d+),(%d+),(%d+)(.*)$')
   local place, granted_ms, life_ms = string.match(rest, '^,(%d+),(%d+),(%d+)$')
   return { lane = lane, kind = string.sub(kind, 1, 1), cost = tonumber(cost), place = place, granted_ms = granted_ms,
     life_ms = tonumber(life_ms),
@@ -13953,7 +13979,7 @@ local function outbox_bell()
   if #outbox_plans_made > 0 then call('SPUBLISH', root .. 'bell', 'o') end
 end
 local function limit_read(limit)
-  local lane, kind, cost, first_ms, valid_ms, rest = string.match(limit, '^;(%w+),(%a!?),(%d+),(%d+),(%d+)(.*)$')
+  local lane, kind, cost, first_ms, valid_ms, rest = string.match(limit, '^;(%w+),(%a!?),0?(%d+),(%d+),(%d+)(.*)$')
   local place, granted_ms, life_ms = string.match(rest, '^,(%d+),(%d+),(%d+)$')
   return { lane = lane, kind = string.sub(kind, 1, 1), cost = tonumber(cost), place = place, granted_ms = granted_ms,
     life_ms = tonumber(life_ms),
@@ -14692,7 +14718,7 @@ local function outbox_bell()
   if #outbox_plans_made > 0 then call('SPUBLISH', root .. 'bell', 'o') end
 end
 local function limit_read(limit)
-  local lane, kind, cost, first_ms, valid_ms, rest = string.match(limit, '^;(%w+),(%a!?),(%d+),(%d+),(%d+)(.*)$')
+  local lane, kind, cost, first_ms, valid_ms, rest = string.match(limit, '^;(%w+),(%a!?),0?(%d+),(%d+),(%d+)(.*)$')
   local place, granted_ms, life_ms = string.match(rest, '^,(%d+),(%d+),(%d+)$')
   return { lane = lane, kind = string.sub(kind, 1, 1), cost = tonumber(cost), place = place, granted_ms = granted_ms,
     life_ms = tonumber(life_ms),
@@ -15836,7 +15862,7 @@ local function outbox_write()
   return 1
 end
 local function limit_read(limit)
-  local lane, kind, cost, first_ms, valid_ms, rest = string.match(limit, '^;(%w+),(%a!?),(%d+),(%d+),(%d+)(.*)$')
+  local lane, kind, cost, first_ms, valid_ms, rest = string.match(limit, '^;(%w+),(%a!?),0?(%d+),(%d+),(%d+)(.*)$')
   local place, granted_ms, life_ms = string.match(rest, '^,(%d+),(%d+),(%d+)$')
   return { lane = lane, kind = string.sub(kind, 1, 1), cost = tonumber(cost), place = place, granted_ms = granted_ms,
     life_ms = tonumber(life_ms),
@@ -16288,7 +16314,7 @@ local function outbox_bell()
   if #outbox_plans_made > 0 then call('SPUBLISH', root .. 'bell', 'o') end
 end
 local function limit_read(limit)
-  local lane, kind, cost, first_ms, valid_ms, rest = string.match(limit, '^;(%w+),(%a!?),(%d+),(%d+),(%d+)(.*)$')
+  local lane, kind, cost, first_ms, valid_ms, rest = string.match(limit, '^;(%w+),(%a!?),0?(%d+),(%d+),(%d+)(.*)$')
   local place, granted_ms, life_ms = string.match(rest, '^,(%d+),(%d+),(%d+)$')
   return { lane = lane, kind = string.sub(kind, 1, 1), cost = tonumber(cost), place = place, granted_ms = granted_ms,
     life_ms = tonumber(life_ms),

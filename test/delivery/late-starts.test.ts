@@ -11,6 +11,7 @@ const granted = (after_ms: number, more: Partial<FlightLimit> = {}): FlightLimit
   lane: 'lane',
   granted_ms: String(T + after_ms),
   life_ms: 500,
+  spare: false,
   cools: false,
   ...more,
 });
@@ -88,4 +89,11 @@ test('of a stall that makes many late the first is remembered, and of many limit
   for (let i = 0; i < 1_000; i++) starts.wait_ms(granted(0, { lane: `lane-${i}` }), 60);
   assert.equal(starts.wait_ms(granted(40), 0), 0);
   assert.equal(starts.wait_ms(granted(40, { lane: 'lane-999' }), 0), 45);
+});
+
+test('where the limiter had enough left nobody waits, but what is late so holds up those that come when it has not', () => {
+  const starts = new LateStarts();
+  assert.equal(starts.wait_ms(granted(0, { spare: true }), 60), 0);
+  assert.equal(starts.wait_ms(granted(40, { spare: true }), 0), 0);
+  assert.equal(starts.wait_ms(granted(40), 0), 45);
 });

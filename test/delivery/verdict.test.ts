@@ -68,7 +68,10 @@ describe('what becomes of an attempt', () => {
   });
 
   test('an attempt that closes its limiter is told of, and not counted', () => {
-    const flight = { ...task().flight, limit: { lane: 'l', kind: 'w', cost: 1, granted_ms: String(NOW), life_ms: 1_000, cools: true } };
+    const flight = {
+      ...task().flight,
+      limit: { lane: 'l', kind: 'w', cost: 1, granted_ms: String(NOW), life_ms: 1_000, spare: false, cools: true },
+    };
     const refused = outcome({ ...FAILED, status_code: 429, retry_after_ms: 1_000 });
     const { verdict, cool_ms, result } = settle({}, refused, { flight, attempt: 2 });
     assert.deepEqual([verdict, cool_ms], ['k', 1_000]);

@@ -40,6 +40,8 @@ export interface GrantSent {
   life_ms: number;
   last: boolean;
   letter: string;
+  /** It need not wait for others that start late. */
+  spare: boolean;
   range: Required<Range>;
 }
 
@@ -267,6 +269,7 @@ function readSent(message: string): GrantSent | FailSent {
     life_ms: Number(words[3]),
     last: Number(words[4]) === range.to,
     letter,
+    spare: cost?.startsWith('0') === true,
     range,
   };
 }

@@ -16,6 +16,8 @@ do
       lane.n = lane.n + units
       lane.free = lane.free - units
     end,
+    -- When in a window something starts is all the same.
+    spare = function() return true end,
     -- What starts after its window would be one too many in the next.
     life = function(lane, granted_ms) return (lane.at + 1) * aligned_us(lane) / 1000 - granted_ms end,
     -- Of a window that is over nothing comes back.

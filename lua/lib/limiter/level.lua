@@ -110,6 +110,8 @@ do
       lane.n = lane.n + units
       lane.free = lane.free - units
     end,
+    -- Starts that are so late have the level too low by what drains in that time, at most.
+    spare = function(lane, late_ms) return lane.free * lane.interval_s * 1000 >= lane.rate * late_ms end,
     -- What has drained since may have been lost anyway, the level being at 0; the rest is certainly in it.
     give = function(lane, units, granted_ms)
       local scale = level_scale(lane)
