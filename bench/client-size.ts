@@ -19,6 +19,7 @@ export async function bundleClient(): Promise<string> {
 
 export const clientSize: Bench = {
   name: 'client_size',
+  once: true,
   what: 'the client in a browser bundle, all of it',
   async run() {
     const bundle = Buffer.from(await bundleClient());

@@ -26,6 +26,7 @@ interface Run {
 
 export const endToEnd: Bench = {
   name: 'end_to_end',
+  once: true,
   what: 'tasks of 256 bytes in batches of 1,000: created, called, counted',
   async run(stage) {
     const count = stage.smoke ? 5_000 : 100_000;

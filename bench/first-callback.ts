@@ -166,6 +166,7 @@ function signalGroup({ pid }: ChildProcess, signal: NodeJS.Signals | 0): boolean
 
 export const firstCallbackBench: Bench = {
   name: 'first_callback',
+  once: true,
   what: 'from a clone, with an empty HOME, to the first callback, as the README says it',
   async run({ smoke }) {
     const nothing = { seconds: null, commands: null, install_s: null, build_s: null, start_s: null };

@@ -46,6 +46,7 @@ interface Cost {
 
 export const guarantees: Bench = {
   name: 'guarantees',
+  once: true,
   what: 'CPU a task that each guarantee adds, in microseconds, of the server and of Redis: medians of differences within a turn',
   async run(stage) {
     const tasks = stage.smoke ? 500 : 30_000;

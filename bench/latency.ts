@@ -23,6 +23,7 @@ const ROUNDS = 5;
 
 export const latency: Bench = {
   name: 'latency',
+  once: true,
   what: 'POST /v1/tasks, from its first byte to its callback: ten a second, one at a time; 500 and 2,000 a second, from when each was to be sent; all rounds together',
   async run(stage) {
     const delays = new Map(LOADS.map((load) => [load, [] as number[]]));

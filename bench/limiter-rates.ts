@@ -136,6 +136,7 @@ const MILLION_EACH = 10_000;
 
 export const limiterMillion: Bench = {
   name: 'limiter_million',
+  once: true,
   what: `1,000,000 tasks waiting at a limit of ${PER_S} a second: Redis commands a second; then all are cancelled: how soon the one behind them is called`,
   async run(stage) {
     const { api, engine, receiver } = stage;

@@ -30,6 +30,7 @@ type Measure = <T>(name: string, work: () => Promise<T>) => Promise<T>;
 
 export const luaCost: Bench = {
   name: 'lua_cost',
+  once: true,
   what: `Redis CPU of each script, in microseconds a call and a task, at ${SIZES.map((size) => size.toLocaleString('en')).join(', ')} tasks`,
   async run({ smoke }) {
     const server = await BareRedis.start();

@@ -14,6 +14,7 @@ const EACH = 100;
 
 export const scaleOut: Bench = {
   name: 'scale_out',
+  once: true,
   what: `CPU of all servers and all of Redis for each task, at ${OFFERED_PER_S.toLocaleString('en')} tasks a second: 1, 2 and 4 processes on one Redis, and one process on a Cluster of 3 masters`,
   async run(stage) {
     const figures: Figures = {};

@@ -16,9 +16,10 @@ import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { BareRedis } from './lib/bare-redis.ts';
 import type { Figures } from './lib/bench.ts';
+import { cpuByProcess, cpuSince } from './lib/process.ts';
 import { Receiver } from './lib/receiver.ts';
 import { describeMachine, record } from './lib/report.ts';
-import { asText, judge, linesAsText, medians, type Samples, type TableRun } from './table/judge.ts';
+import { asText, type Cpu, judge, linesAsText, medians, type Samples, type TableRun, type Together } from './table/judge.ts';
 import { CALLBACK_THREADS, type Ground, type Row, type Side, startStage } from './table/row.ts';
 import { chosenRows, ROWS } from './table/rows.ts';
 
@@ -38,9 +39,10 @@ async function main(): Promise<void> {
   const rows = chosenRows(positionals);
   if (!existsSync(entry)) throw new Error(`There is no ${entry}: run "make build" first.`);
 
-  const run: TableRun = {
+  const run: TableRun & { cpu_s: object } = {
     ...describeMachine(await redisVersion()),
     ...{ smoke, repeats, callback_threads: CALLBACK_THREADS, versions: peerVersions(), table: [], figures: {}, left_out: [] },
+    cpu_s: {},
   };
   const receiver = await Receiver.start();
   const shared = smoke ? await startStage({ entry, receiver, smoke }) : null;
@@ -50,10 +52,11 @@ async function main(): Promise<void> {
     for (const row of rows) {
       const from_ms = performance.now();
       tell(`${row.name}: ${row.what}`);
-      const samples = await measure(row, ground, repeats, run.left_out);
-      const lines = judge(row, samples);
+      const { samples, together, cpu_s } = await measure(row, ground, repeats, run.left_out);
+      const lines = judge(row, samples, together);
       run.table.push(...lines);
       run.figures[row.name] = medians(samples);
+      run.cpu_s[row.name] = cpu_s;
       tell(linesAsText(lines));
       tell(`  ${((performance.now() - from_ms) / 1_000).toFixed(1)} s`);
     }
@@ -66,9 +69,10 @@ async function main(): Promise<void> {
 }
 
 /** Every side once, in turns: A B C, B C A, … so that none is always the one after a certain other. */
-async function measure(row: Row, ground: Ground, repeats: number, left_out: string[]): Promise<Samples> {
+async function measure(row: Row, ground: Ground, repeats: number, left_out: string[]): Promise<Measured> {
   const sides: [string, Side][] = [];
   const samples: Record<string, Figures[]> = {};
+  const cpu_s: Cpu = {};
   try {
     sides.push(['sluice', await row.sluice(ground)]);
     for (const [name, start] of Object.entries(row.peers)) {
@@ -79,21 +83,39 @@ async function measure(row: Row, ground: Ground, repeats: number, left_out: stri
     for (let repeat = 0; repeat < repeats; repeat++) {
       const first = repeat % sides.length;
       for (const [name, side] of [...sides.slice(first), ...sides.slice(0, first)]) {
+        const before = cpuByProcess();
         const figures = await side.once();
+        cpu_s[name] = sum(cpu_s[name] ?? {}, cpuSince(before));
         samples[name] = [...(samples[name] ?? []), figures];
       }
     }
-    return samples;
+    const together = Object.fromEntries(sides.flatMap(([name, side]) => (side.together ? [[name, side.together()]] : [])));
+    return { samples, together, cpu_s };
   } finally {
     for (const [, side] of sides) await side.close();
   }
+}
+
+function sum(a: Record<string, number>, b: Record<string, number>): Record<string, number> {
+  return Object.fromEntries([...new Set([...Object.keys(a), ...Object.keys(b)])].map((name) => [name, (a[name] ?? 0) + (b[name] ?? 0)]));
+}
+
+interface Measured {
+  samples: Samples;
+  together: Together;
+  cpu_s: Cpu;
 }
 
 /** Of the peers that bench/peers pins. */
 function peerVersions(): Record<string, string> {
   const text = readFileSync(new URL('./peers/package.json', import.meta.url), 'utf8');
   const { dependencies } = JSON.parse(text) as { dependencies: Record<string, string> };
-  const named = { BullMQ: 'bullmq', 'graphile-worker': 'graphile-worker', Fastify: 'fastify' };
+  const named = {
+    BullMQ: 'bullmq',
+    'graphile-worker': 'graphile-worker',
+    Fastify: 'fastify',
+    'rate-limiter-flexible': 'rate-limiter-flexible',
+  };
   return Object.fromEntries(Object.entries(named).map(([name, library]) => [name, dependencies[library] ?? 'unknown']));
 }
 

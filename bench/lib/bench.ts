@@ -19,6 +19,8 @@ export type Figures = Record<string, number | null>;
 export interface Bench {
   name: string;
   what: string;
+  /** It does its work often enough by itself, or once is all there is to it: it is not repeated. */
+  once?: true;
   run(stage: Stage): Promise<Figures>;
 }
 

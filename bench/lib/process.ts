@@ -1,7 +1,8 @@
 // Child processes of a bench: started, their CPU time read, ended; never left behind, however the bench ends.
 import { type ChildProcess, execFileSync, fork } from 'node:child_process';
 import { once } from 'node:events';
-import { readFileSync } from 'node:fs';
+import { readdirSync, readFileSync } from 'node:fs';
+import { basename } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
 const STOP_WAIT_MS = 10_000;
@@ -9,14 +10,61 @@ const ANSWER_WAIT_MS = 30_000;
 
 /** Seconds of CPU (user and system, all threads) that a process has used. NaN where the system does not say. */
 export function cpuSeconds(pid: number): number {
+  const [, , , ...fields] = statOf(pid);
+  return (Number(fields[10]) + Number(fields[11])) / ticksPerSecond();
+}
+
+/** Name, state and parent of a process and what else its `stat` says; empty where the system does not say. */
+function statOf(pid: number): string[] {
   try {
-    // The name in parentheses may hold spaces, so count from its end: utime and stime are fields 14 and 15.
+    // The name in parentheses may hold spaces, so the fields are counted from its end.
     const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
-    const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
-    return (Number(fields[11]) + Number(fields[12])) / ticksPerSecond();
+    const end = stat.lastIndexOf(')');
+    return [stat.slice(stat.indexOf('(') + 1, end), ...stat.slice(end + 2).split(' ')];
   } catch {
-    return Number.NaN;
+    return [];
   }
+}
+
+/** CPU seconds of this process (`bench`) and of all below it, by what they run, several of a name together. */
+export function cpuByProcess(): Record<string, number> {
+  const { user, system } = process.cpuUsage();
+  const seconds: Record<string, number> = { bench: (user + system) / 1e6 };
+  const parents = new Map(processIds().map((pid) => [pid, Number(statOf(pid)[2])]));
+  for (const pid of parents.keys()) {
+    let above = parents.get(pid);
+    while (above !== undefined && above !== process.pid) above = parents.get(above);
+    if (above === undefined) continue;
+    const name = nameOf(pid);
+    seconds[name] = (seconds[name] ?? 0) + cpuSeconds(pid);
+  }
+  return seconds;
+}
+
+function processIds(): number[] {
+  try {
+    return readdirSync('/proc').map(Number).filter(Number.isInteger);
+  } catch {
+    return [];
+  }
+}
+
+/** Of node the file that it runs: `main`, `receiver`. */
+function nameOf(pid: number): string {
+  const [name = ''] = statOf(pid);
+  try {
+    const args = readFileSync(`/proc/${pid}/cmdline`, 'utf8').split('\0');
+    const file = args.find((arg) => /\.[jt]s$/.test(arg));
+    return file === undefined ? name : basename(file).replace(/(\.process)?\.[jt]s$/, '');
+  } catch {
+    return name;
+  }
+}
+
+/** What each has used since, in seconds; without those that have ended, or used none. */
+export function cpuSince(before: Record<string, number>): Record<string, number> {
+  const used = Object.entries(cpuByProcess()).map(([name, seconds]) => [name, seconds - (before[name] ?? 0)] as const);
+  return Object.fromEntries(used.filter(([, seconds]) => seconds > 0));
 }
 
 let ticks = 0;

@@ -7,8 +7,15 @@ import type { Measure, Row } from './row.ts';
 /** Side → figures of each repeat. */
 export type Samples = Record<string, readonly Figures[]>;
 
+/** Side → figures of all repeats together. */
+export type Together = Record<string, Figures>;
+
+/** Side → process → seconds. */
+export type Cpu = Record<string, Record<string, number>>;
+
 export interface Spread {
   min: number;
+  /** Of what is of all repeats together, that. */
   median: number;
   max: number;
 }
@@ -37,33 +44,37 @@ export interface TableRun extends Machine {
   table: Line[];
   /** Row → side.figure → medians. */
   figures: Record<string, Record<string, number | null>>;
+  /** Row → side → process → CPU seconds in all repeats. */
+  cpu_s?: Record<string, Cpu>;
   left_out: string[];
 }
 
 /** The lines of a row; none for a measure whose Sluice side has no such figure. */
-export function judge(row: Row, samples: Samples): Line[] {
-  return row.measures.flatMap((measure) => judgeOne(measure, samples));
+export function judge(row: Row, samples: Samples, together: Together = {}): Line[] {
+  return row.measures.flatMap((measure) => judgeOne(measure, samples, together));
 }
 
-function judgeOne(measure: Measure, samples: Samples): Line[] {
+function judgeOne(measure: Measure, samples: Samples, together: Together): Line[] {
   const ours = series(samples, measure.sluice);
   const theirs = measure.peer === undefined ? null : series(samples, measure.peer);
   if (ours === null) return [];
   const { number, measure: text, better, must, aim, value } = measure;
   if (value !== 'sluice' && theirs === null) return [];
+  const all = (path: string | undefined): number => figureOf((measure.together && together) || {}, path ?? '');
+  const [sluice, peer] = [spread(ours, all(measure.sluice)), theirs === null ? null : spread(theirs, all(measure.peer))];
   const ratios = value === 'sluice' ? null : ours.map((one, i) => quotient(one, theirs?.[i] ?? Number.NaN, value));
-  const judged = spread(ratios ?? ours).median;
-  return [
-    {
-      ...{ number, measure: text, sluice: spread(ours), peer: theirs === null ? null : spread(theirs) },
-      ...{ ratio: ratios === null ? null : spread(ratios), better, must, aim },
-      met: verdict(judged, better, must, aim),
-    },
-  ];
+  const ratio = ratios === null ? null : spread(ratios, quotient(all(measure.sluice), all(measure.peer), value));
+  const judged = (ratio ?? sluice).median;
+  return [{ ...{ number, measure: text, sluice, peer, ratio, better, must, aim }, met: verdict(judged, better, must, aim) }];
 }
 
-function quotient(ours: number, theirs: number, value: 'sluice/peer' | 'peer/sluice'): number {
-  return value === 'sluice/peer' ? ours / theirs : theirs / ours;
+function figureOf(of: Together, path: string): number {
+  const [side = '', figure = ''] = path.split('.');
+  return of[side]?.[figure] ?? Number.NaN;
+}
+
+function quotient(ours: number, theirs: number, value: Measure['value']): number {
+  return value === 'peer/sluice' ? theirs / ours : ours / theirs;
 }
 
 function verdict(value: number, better: Measure['better'], must: number | null, aim: number | null): Line['met'] {
@@ -80,8 +91,9 @@ function series(samples: Samples, path: string): number[] | null {
   return values.length === 0 || values.some(Number.isNaN) ? null : values;
 }
 
-export function spread(values: readonly number[]): Spread {
-  return { min: Math.min(...values), median: percentile(values, 0.5), max: Math.max(...values) };
+/** `together` is in the median's place, where there is one. */
+export function spread(values: readonly number[], together = Number.NaN): Spread {
+  return { min: Math.min(...values), median: Number.isNaN(together) ? percentile(values, 0.5) : together, max: Math.max(...values) };
 }
 
 /** Medians of every figure of every side. */

@@ -20,6 +20,8 @@ export interface Ground {
 /** One system, started, warm, and ready to do the work once, and again. */
 export interface Side {
   once(): Promise<Figures>;
+  /** Of all that was done so far together, where that says more than a repeat: a percentile of few samples is luck. */
+  together?(): Figures;
   close(): Promise<void>;
 }
 
@@ -42,6 +44,8 @@ export interface Measure {
   better: 'higher' | 'lower';
   must: number | null;
   aim: number | null;
+  /** What is held against them is of all repeats together, and no median. */
+  together?: boolean;
 }
 
 /** How often ours goes into BullMQ's, of a figure of which less is better. */

@@ -5,7 +5,7 @@
 // are counted, and what a client needs to make a request is not. It stops when the receiver has the head of the callback.
 //
 // Both are warm: a server has run for a while before anybody asks how quick it is, and code that ran ten times is not compiled yet.
-import { pause } from '../lib/bench.ts';
+import { type Figures, pause } from '../lib/bench.ts';
 import { Bullmq } from '../lib/bullmq.ts';
 import { batchBody } from '../lib/payload.ts';
 import { CLOCK, Poster } from '../lib/poster.ts';
@@ -14,6 +14,8 @@ import { percentile } from '../lib/stats.ts';
 import { BYTES, exactly, type Ground, type Row, type Side, startStage, tableTask, timesBelowBullmq, WARM_UP } from './row.ts';
 
 const GAP_MS = 100;
+/** Of one repeat; the percentiles that count are of all repeats together, a thousand. */
+const TASKS = 200;
 /** How long before it the receiver is asked to tell of the callback, which is not to disturb it then. */
 const CALM_MS = 20;
 /**
@@ -58,11 +60,11 @@ export const latency: Row = {
   measures: [
     {
       ...{ number: '9', measure: 'latency at 10/s, POST → callback, p50, ms ÷ BullMQ', value: 'sluice/peer', better: 'lower' },
-      ...{ sluice: 'sluice.p50_ms', peer: 'bullmq.p50_ms', must: 1, aim: 0.7 },
+      ...{ sluice: 'sluice.p50_ms', peer: 'bullmq.p50_ms', must: 1, aim: 0.7, together: true },
     },
     {
       ...{ number: '9', measure: 'the same, p99, ms ÷ BullMQ', value: 'sluice/peer', better: 'lower' },
-      ...{ sluice: 'sluice.p99_ms', peer: 'bullmq.p99_ms', must: 0.8, aim: 0.5 },
+      ...{ sluice: 'sluice.p99_ms', peer: 'bullmq.p99_ms', must: 0.8, aim: 0.5, together: true },
     },
   ],
 };
@@ -70,7 +72,13 @@ export const latency: Row = {
 async function alone(ground: Ground, send: (number: number) => Promise<void>, close: () => Promise<void>): Promise<Side> {
   const { receiver, smoke } = ground;
   await oneByOne(receiver, smoke ? 2 : WARM_TASKS, WARM_GAP_MS, send);
-  return { once: async () => percentiles(await oneByOne(receiver, smoke ? 5 : 100, GAP_MS, send)), close };
+  const all_ms: number[] = [];
+  const once = async (): Promise<Figures> => {
+    const delays_ms = await oneByOne(receiver, smoke ? 5 : TASKS, GAP_MS, send);
+    all_ms.push(...delays_ms);
+    return percentiles(delays_ms);
+  };
+  return { once, together: () => percentiles(all_ms), close };
 }
 
 async function oneByOne(receiver: Receiver, count: number, gap_ms: number, send: (number: number) => Promise<void>): Promise<number[]> {

@@ -42,6 +42,17 @@ test('a ratio to a peer that is not here is no line, and an absolute figure stan
   assert.deepEqual([line?.peer, line?.ratio, line?.met], [null, null, 'aim']);
 });
 
+test('of a measure of all repeats together that is told and judged, and the repeats give its range', () => {
+  const samples = { sluice: per_s(30, 40, 90), peer: per_s(10, 20, 10) };
+  const together = { sluice: { per_s: 36 }, peer: { per_s: 12 } };
+  const [line] = judge(rowWith({ together: true }), samples, together);
+  assert.deepEqual(line?.ratio, { min: 2, median: 3, max: 9 });
+  assert.deepEqual([line?.sluice.median, line?.peer?.median], [36, 12]);
+  const [apart] = judge(rowWith({ together: true }), samples, { ...together, peer: { per_s: 6 } });
+  assert.deepEqual([apart?.ratio?.median, apart?.met], [6, 'aim']);
+  assert.equal(judge(rowWith({}), samples, together)[0]?.sluice.median, 40);
+});
+
 test('what is only shown is neither met nor missed', () => {
   assert.equal(judge(rowWith({ must: null, aim: null }), { sluice: per_s(1), peer: per_s(1) })[0]?.met, null);
 });

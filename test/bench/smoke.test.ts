@@ -17,6 +17,12 @@ const ROWS = [
   ...['limiter_grants', 'limiter_share', 'limiter_waiting', 'limiter_million'],
 ];
 
+interface Repeated extends Line {
+  repeats: number;
+  ranges: Record<string, Record<string, [number, number]>>;
+  cpu_s: Record<string, Record<string, number>>;
+}
+
 let line: Line;
 
 before(async () => {
@@ -45,4 +51,13 @@ test('every figure is a finite number, and none below zero but what Redis saves 
   for (const [bench, figures] of Object.entries(line.results))
     for (const [figure, value] of Object.entries(figures))
       if (!figure.includes('beyond_json')) assert.ok((value ?? 0) >= 0, `${bench}.${figure} is ${value}`);
+});
+
+test('a bench that is repeated tells the median, the least and the most, and what each process used', async () => {
+  const run = (await runBench('main', '--smoke', '--repeats', '2', 'read', 'client_size')) as Repeated;
+  const [least = 0, most = 0] = run.ranges['read']?.['requests_per_s'] ?? [];
+  assert.ok(least > 0 && least <= most, `${least} to ${most}`);
+  assert.ok([least, most].includes(run.results['read']?.['requests_per_s'] ?? 0));
+  assert.equal(run.ranges['client_size'], undefined, 'once is all there is to it');
+  if (process.platform === 'linux') assert.ok((run.cpu_s['read']?.['main'] ?? 0) > 0 && (run.cpu_s['read']?.['redis-server'] ?? 0) > 0);
 });
