@@ -139,7 +139,7 @@ export class Attempt implements RunningCall, Timed, AnswerHead, Dispatcher.Dispa
     this.#connected = true;
     this.#sent_ms = this.#machine.monotonic();
     if (this.finished) return abort(ENDED);
-    if (this.call.sent?.() !== false) return;
+    if (this.slot !== null && this.call.sent?.() !== false) return this.#machine.writer.addHeaders(this.slot.client, this.call);
     // Where this is thrown and the request not aborted undici keeps the connection, so the time that it took is not lost.
     this.reusable = true;
     this.#held = true;

@@ -3,13 +3,13 @@ import type { Client, Dispatcher } from 'undici';
 import type { Clock } from '../base/clock.ts';
 import type { OutboundCall } from './call.ts';
 import type { Signer } from './signer.ts';
+import { headersOf } from './undici.ts';
 
-/** undici copies both the options and the headers while `dispatch` runs, so one of each serves every request. */
+/** undici copies the options while `dispatch` runs, so one of them serves every request. */
 export class RequestWriter {
   readonly #now: Clock;
   readonly #signer: Signer;
   readonly #user_agent: string;
-  readonly #headers: string[] = [];
   readonly #options: Dispatcher.DispatchOptions;
   #timestamp_s = 0;
   #timestamp = '0';
@@ -19,46 +19,32 @@ export class RequestWriter {
     this.#signer = signer;
     this.#user_agent = `Sluice/${version}`;
     // `blocking` only matters to pipelining, and costs a pass through the client's queue for every answer.
-    this.#options = { path: '/', method: 'POST', headers: this.#headers, body: null, blocking: false };
+    this.#options = { path: '/', method: 'POST', headers: null, body: null, blocking: false };
   }
 
+  /** With the caller's headers, which undici checks; ours come when it is written. */
   dispatch(client: Client, call: OutboundCall, handler: Dispatcher.DispatchHandler): void {
-    const body = call.method === 'GET' || call.method === 'HEAD' ? null : call.body;
     const options = this.#options;
     options.path = call.path;
     options.method = call.method;
-    options.body = body;
-    this.#fill(call, body);
+    options.body = bodyOf(call);
+    options.headers = call.headers.length === 0 ? null : (call.headers as string[]);
     client.dispatch(options, handler);
     options.body = null;
+    options.headers = null;
   }
 
-  #fill(call: OutboundCall, body: Buffer | null): void {
-    const headers = this.#headers;
+  /** Ours, to the request that `client` is about to write; signed at this moment. They need no check: none has a character from outside. */
+  addHeaders(client: Client, call: OutboundCall): void {
+    const headers = headersOf(client);
+    const body = bodyOf(call);
     const timestamp = this.#unixSeconds();
-    let n = 0;
-    headers[n++] = 'user-agent';
-    headers[n++] = this.#user_agent;
-    if (body !== null) {
-      headers[n++] = 'content-type';
-      headers[n++] = 'application/json';
-    }
-    headers[n++] = 'webhook-id';
-    headers[n++] = call.webhook_id;
-    headers[n++] = 'webhook-timestamp';
-    headers[n++] = timestamp;
-    if (call.secrets.length > 0) {
-      headers[n++] = 'webhook-signature';
-      headers[n++] = this.#signer.sign(call.webhook_id, timestamp, body, call.secrets);
-    }
-    headers[n++] = 'x-sluice-attempt';
-    headers[n++] = String(call.attempt);
-    if (call.batch_id !== null) {
-      headers[n++] = 'x-sluice-batch-id';
-      headers[n++] = call.batch_id;
-    }
-    for (const part of call.headers) headers[n++] = part;
-    headers.length = n;
+    headers.push('user-agent', this.#user_agent);
+    if (body !== null) headers.push('content-type', 'application/json');
+    headers.push('webhook-id', call.webhook_id, 'webhook-timestamp', timestamp);
+    if (call.secrets.length > 0) headers.push('webhook-signature', this.#signer.sign(call.webhook_id, timestamp, body, call.secrets));
+    headers.push('x-sluice-attempt', String(call.attempt));
+    if (call.batch_id !== null) headers.push('x-sluice-batch-id', call.batch_id);
   }
 
   #unixSeconds(): string {
@@ -69,4 +55,8 @@ export class RequestWriter {
     }
     return this.#timestamp;
   }
+}
+
+function bodyOf({ method, body }: OutboundCall): Buffer | null {
+  return method === 'GET' || method === 'HEAD' ? null : body;
 }

@@ -1,7 +1,9 @@
 // The parts of undici that undici.ts loads one by one have no types of their own.
 declare module 'undici/lib/core/symbols.js' {
   const kConnect: unique symbol;
-  const symbols: { readonly kConnect: typeof kConnect };
+  const kQueue: unique symbol;
+  const kPendingIdx: unique symbol;
+  const symbols: { readonly kConnect: typeof kConnect; readonly kQueue: typeof kQueue; readonly kPendingIdx: typeof kPendingIdx };
   export default symbols;
 }
 declare module 'undici/lib/core/connect.js' {
@@ -12,7 +14,11 @@ declare module 'undici/lib/dispatcher/client.js' {
   import symbols from 'undici/lib/core/symbols.js';
 
   /** Its `kConnect`, which has no other name, opens its connection without a request. */
-  type Client = import('undici').Client & { [symbols.kConnect](opened: () => void): void };
+  type Client = import('undici').Client & {
+    [symbols.kConnect](opened: () => void): void;
+    readonly [symbols.kQueue]: readonly unknown[];
+    readonly [symbols.kPendingIdx]: number;
+  };
   const Client: new (...args: ConstructorParameters<typeof import('undici').Client>) => Client;
   export default Client;
 }

@@ -1,10 +1,20 @@
 // Of undici what sends requests, without what else comes with it (fetch, WebSocket, mocks, caches): 130 ms less of a thread's start. A client
 // dispatches; its `request`, `stream` and the like, which the types have, come with the rest.
+import type * as Undici from 'undici';
 import buildConnector from 'undici/lib/core/connect.js';
 import symbols from 'undici/lib/core/symbols.js';
 import Client from 'undici/lib/dispatcher/client.js';
 
 export { buildConnector, Client };
+
+/**
+ * The headers of the request that a client is about to write, names and values in turns. While `onConnect` of its handler runs they can be
+ * added to, and go out as they are: undici checks what `dispatch` is given only, character by character.
+ */
+export function headersOf(client: Undici.Client): string[] {
+  const { [symbols.kQueue]: queue, [symbols.kPendingIdx]: at } = client as Client;
+  return (queue[at] as { headers: string[] }).headers;
+}
 
 /** Opens a connection on which nothing was sent yet; `connect` or `connectionError` tell what became of it. */
 export function connect(client: Client): void {
