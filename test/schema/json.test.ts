@@ -85,6 +85,33 @@ describe('parseJson', () => {
     );
   });
 
+  it('reads items that are alike but for their payload as it reads each alone', () => {
+    const part = fc.record({
+      before: fc.constantFrom('', '"a":1,', ' "a" : 1 ,', '"a":{"b":[1,{}]},', '"a":{"payload":[2]},', '"payload":3,', '"é":"\\u00e9",'),
+      payload: fc.constantFrom('1', '"x"', '"\\"}"', '{"payload":1}', '[[],{}]', ' {} ', '{bad', '1.0e5', '', '01', '{"a":{"a":1}}'),
+      behind: fc.constantFrom('', ',"z":1', ',"a":3', ' ,"z":{} ', ',"payload":2', ',"z":{"payload":{}}', ',', ',"__proto__":1'),
+    });
+    const items = fc.array(part, { minLength: 1, maxLength: 4 }).chain((parts) => fc.array(fc.constantFrom(...parts), { maxLength: 40 }));
+    const decoded = (value: unknown): unknown =>
+      JSON.parse(JSON.stringify(value, (_, one) => (one instanceof RawJson ? `raw ${one}` : one)));
+    fc.assert(
+      fc.property(items, (parts) => {
+        const texts = parts.map(({ before, payload, behind }) => `{${before}"payload":${payload}${behind}}`);
+        const alone = texts.map((text) => parseJson(Buffer.from(`[${text}]`)));
+        const together = parseJson(Buffer.from(`[${texts.join(',')}]`));
+        assert.equal(
+          together.ok,
+          alone.every(({ ok }) => ok),
+        );
+        if (!together.ok) return;
+        const values = alone.map((one) => one.ok && (one.value as unknown[])[0]);
+        assert.deepEqual(decoded(together.value), decoded(values));
+        assert.deepEqual((together.value as object[]).map(Object.keys), (values as object[]).map(Object.keys));
+      }),
+      { numRuns: 3000 },
+    );
+  });
+
   it('keeps what decoding would change in a payload', () => {
     const payload = '{ "a": 12345678901234567890, "a": 1e400, "__proto__": {"constructor": 1}, "s": "\\ud800", "e": 1.0E+2 }';
     const body = read(`{"payload": ${payload} }`) as { payload: RawJson };
@@ -157,6 +184,7 @@ describe('parseJson', () => {
     assert.match(refusal(`[${'{},'.repeat(100_000)}{}]`), /More values/);
     assert.match(refusal(`[${'[[]],'.repeat(100_000)}1]`), /More values/);
     assert.match(refusal(`[${'1,'.repeat(100_000)}1]`), /More values/);
+    assert.match(refusal(`[${'{"payload":1,"a":[[[]],[]]},'.repeat(100_000)}1]`), /More values/);
     assert.equal(refusal(`{"payload":[${'{},'.repeat(100_000)}1]}`), 'accepted');
     assert.equal(refusal(`[${'{"target":"http://a"},'.repeat(100_000)}1]`), 'accepted');
     assert.match(refusal(`{${Array.from({ length: 1025 }, (_, i) => `"${i}":1`).join(',')}}`), /more than 1024 keys/);
