@@ -12,18 +12,21 @@ const LEAD_MS = 4_000;
 /** Tasks of a batch: so few that all partitions have some, all the time. */
 const EACH = 100;
 
+const FLEETS = [
+  [1, 1],
+  [2, 1],
+  [4, 1],
+  [1, 3],
+] as const;
+
 export const scaleOut: Bench = {
   name: 'scale_out',
   once: true,
   what: `CPU of all servers and all of Redis for each task, at ${OFFERED_PER_S.toLocaleString('en')} tasks a second: 1, 2 and 4 processes on one Redis, and one process on a Cluster of 3 masters`,
   async run(stage) {
     const figures: Figures = {};
-    for (const [processes, masters] of [
-      [1, 1],
-      [2, 1],
-      [4, 1],
-      [1, 3],
-    ] as const) {
+    for (const [processes, masters] of FLEETS) {
+      if (stage.smoke && processes > 1) continue;
       const where = `${processes}_processes_${masters}_masters`;
       const { cold, warm } = await offered(stage, processes, masters);
       figures[`cpu_us_${where}`] = cold.engine + cold.redis;
@@ -44,7 +47,7 @@ interface Cpu {
  * been started, whose code is being compiled meanwhile (each process compiles its own, so that alone grows with their number), then again.
  */
 async function offered(stage: Stage, processes: number, masters: 1 | 3): Promise<{ cold: Cpu; warm: Cpu }> {
-  const fleet = await Fleet.start({ entry: stage.entry, processes: stage.smoke ? 1 : processes, masters });
+  const fleet = await Fleet.start({ entry: stage.entry, processes, masters });
   const api = new Api(fleet.a);
   const span = async (): Promise<Cpu> => {
     const seconds = stage.smoke ? 1 : 8;
