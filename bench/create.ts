@@ -20,6 +20,7 @@ interface Run {
 
 export const createBatches: Bench = {
   name: 'create',
+  once: true,
   what: 'tasks of 256 bytes in batches of 1,000, due in an hour',
   async run(stage) {
     const count = stage.smoke ? 5_000 : 100_000;
@@ -50,6 +51,7 @@ async function createParked(stage: Stage, count: number, url: (index: number) =>
 
 export const createSingles: Bench = {
   name: 'single',
+  once: true,
   what: 'POST /v1/tasks over 64 connections, due in an hour',
   async run(stage) {
     const count = stage.smoke ? 2_000 : 20_000;

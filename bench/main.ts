@@ -92,9 +92,9 @@ async function main(): Promise<void> {
   try {
     const machine = describeMachine(await engine.redis_version());
     const stage = { engine, entry: values.engine, receiver, api, smoke: values.smoke };
-    const { results, ranges, cpu_s } = summary(await runAll(chosen, stage, repeats, !values.json));
-    const line = { ...machine, smoke: values.smoke, repeats, results, ranges, cpu_s };
-    process.stdout.write(values.json ? `${JSON.stringify(line)}\n` : table(machine, chosen, results, ranges));
+    const { results, ...more } = summary(await runAll(chosen, stage, repeats, !values.json));
+    const line = { ...machine, smoke: values.smoke, results, ...more };
+    process.stdout.write(values.json ? `${JSON.stringify(line)}\n` : table(machine, chosen, results, more.ranges));
     if (!values.smoke && (chosen === BENCHES || values.record)) record(line);
   } finally {
     await api.close();
@@ -129,24 +129,29 @@ async function runAll(chosen: readonly Bench[], stage: Stage, repeats: number, t
   return done;
 }
 
-/** Medians; of what was repeated the least and the most; and the CPU of the last time. */
+/** Of these figures the worst of all repeats is told. */
+const WORST = /(_most|_max_ms|worst_s)$/;
+
+/** Medians; of what was repeated how often, the least and the most; and the CPU of the last time, of all that ran meanwhile. */
 function summary(done: ReadonlyMap<string, readonly Repeat[]>) {
   const results: Record<string, Figures> = {};
   const ranges: Ranges = {};
   const cpu_s: Record<string, Record<string, number>> = {};
+  const repeated: Record<string, number> = {};
   for (const [name, repeats] of done) {
     const last = repeats.at(-1);
     if (last === undefined) continue;
+    repeated[name] = repeats.length;
     cpu_s[name] = last.cpu_s;
     results[name] = {};
     for (const figure of Object.keys(last.figures)) {
       const values = repeats.map(({ figures }) => figures[figure] ?? Number.NaN);
       const told = !values.some(Number.isNaN);
-      results[name][figure] = told ? median(values) : null;
+      results[name][figure] = told ? (WORST.test(figure) ? Math.max(...values) : median(values)) : null;
       if (told && values.length > 1) ranges[name] = { ...ranges[name], [figure]: [Math.min(...values), Math.max(...values)] };
     }
   }
-  return { results, ranges, cpu_s };
+  return { results, repeated, ranges, cpu_s };
 }
 
 await main();

@@ -70,6 +70,7 @@ async function bullmqRuns({ engine, receiver }: Stage, due_ms: number, pattern: 
 
 export const scheduleCost: Bench = {
   name: 'schedule_cost',
+  once: true,
   what: 'schedules that are not due: memory of Redis for each; and how fast the next tick of one is computed',
   async run({ api, engine, receiver, smoke }) {
     const count = smoke ? 500 : 20_000;

@@ -162,6 +162,7 @@ const LATE_MS = 200;
 
 export const takeover: Bench = {
   name: 'takeover',
+  once: true,
   what: 'kill -9 of one of two processes at 2,000 tasks a second: how late those came that came 0.2 s late or more',
   async run(stage) {
     const late_s: number[] = [];

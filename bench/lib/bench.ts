@@ -19,7 +19,7 @@ export type Figures = Record<string, number | null>;
 export interface Bench {
   name: string;
   what: string;
-  /** It does its work often enough by itself, or once is all there is to it: it is not repeated. */
+  /** It is not repeated: it does its work often enough by itself, once is all there is to it, or it leaves much behind that waits. */
   once?: true;
   run(stage: Stage): Promise<Figures>;
 }

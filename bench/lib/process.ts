@@ -10,9 +10,12 @@ const ANSWER_WAIT_MS = 30_000;
 
 /** Seconds of CPU (user and system, all threads) that a process has used. NaN where the system does not say. */
 export function cpuSeconds(pid: number): number {
-  const [, , , ...fields] = statOf(pid);
-  return (Number(fields[10]) + Number(fields[11])) / ticksPerSecond();
+  const stat = statOf(pid);
+  return (Number(stat[UTIME]) + Number(stat[UTIME + 1])) / ticksPerSecond();
 }
+
+/** Field 14 of proc(5), which counts from the process id; behind it stime, and the same of children that have ended. */
+const UTIME = 14 - 2;
 
 /** Name, state and parent of a process and what else its `stat` says; empty where the system does not say. */
 function statOf(pid: number): string[] {
@@ -26,17 +29,19 @@ function statOf(pid: number): string[] {
   }
 }
 
-/** CPU seconds of this process (`bench`) and of all below it, by what they run, several of a name together. */
+/** CPU seconds of this process (`bench`), of all below it by what they run, several of a name together, and of those that have ended (`ended`). */
 export function cpuByProcess(): Record<string, number> {
   const { user, system } = process.cpuUsage();
+  const own = statOf(process.pid);
   const seconds: Record<string, number> = { bench: (user + system) / 1e6 };
+  if (own.length > 0) seconds['ended'] = (Number(own[UTIME + 2]) + Number(own[UTIME + 3])) / ticksPerSecond();
   const parents = new Map(processIds().map((pid) => [pid, Number(statOf(pid)[2])]));
   for (const pid of parents.keys()) {
     let above = parents.get(pid);
     while (above !== undefined && above !== process.pid) above = parents.get(above);
     if (above === undefined) continue;
-    const name = nameOf(pid);
-    seconds[name] = (seconds[name] ?? 0) + cpuSeconds(pid);
+    const [name, used] = [nameOf(pid), cpuSeconds(pid)];
+    if (!Number.isNaN(used)) seconds[name] = (seconds[name] ?? 0) + used;
   }
   return seconds;
 }
@@ -61,7 +66,7 @@ function nameOf(pid: number): string {
   }
 }
 
-/** What each has used since, in seconds; without those that have ended, or used none. */
+/** What each has used since, in seconds; without those that used none. */
 export function cpuSince(before: Record<string, number>): Record<string, number> {
   const used = Object.entries(cpuByProcess()).map(([name, seconds]) => [name, seconds - (before[name] ?? 0)] as const);
   return Object.fromEntries(used.filter(([, seconds]) => seconds > 0));

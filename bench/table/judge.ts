@@ -30,6 +30,8 @@ export interface Line {
   better: 'higher' | 'lower';
   must: number | null;
   aim: number | null;
+  /** What stands for the median is of all repeats together. */
+  together?: true;
   /** Null: nothing is asked of it. */
   met: 'aim' | 'must' | 'no' | null;
 }
@@ -44,7 +46,7 @@ export interface TableRun extends Machine {
   table: Line[];
   /** Row → side.figure → medians. */
   figures: Record<string, Record<string, number | null>>;
-  /** Row → side → process → CPU seconds in all repeats. */
+  /** Row → side → process → CPU seconds in all turns of that side, also of what the others left running meanwhile. */
   cpu_s?: Record<string, Cpu>;
   left_out: string[];
 }
@@ -65,7 +67,8 @@ function judgeOne(measure: Measure, samples: Samples, together: Together): Line[
   const ratios = value === 'sluice' ? null : ours.map((one, i) => quotient(one, theirs?.[i] ?? Number.NaN, value));
   const ratio = ratios === null ? null : spread(ratios, quotient(all(measure.sluice), all(measure.peer), value));
   const judged = (ratio ?? sluice).median;
-  return [{ ...{ number, measure: text, sluice, peer, ratio, better, must, aim }, met: verdict(judged, better, must, aim) }];
+  const met = verdict(judged, better, must, aim);
+  return [{ ...{ number, measure: text, sluice, peer, ratio, better, must, aim, met }, ...(measure.together ? { together: true } : {}) }];
 }
 
 function figureOf(of: Together, path: string): number {
@@ -144,9 +147,11 @@ export function asMarkdown(run: TableRun): string {
   return [...lines, '', [described(run), ...run.left_out].join('. ').concat('.')].join('\n');
 }
 
-function described({ cores, cpu, load, node, redis, commit, date, repeats, callback_threads: threads, versions }: TableRun): string {
+function described({ cores, cpu, load, node, redis, commit, date, repeats, callback_threads: threads, versions, table }: TableRun): string {
   const peers = Object.entries(versions).map(([name, version]) => `${name} ${version}`);
   const machine = `${cores} cores, ${cpu}, load ${load.toFixed(1)} at the start; Node ${node}, Redis ${redis}, ${peers.join(', ')}`;
   const server = threads === undefined ? '' : `; ${threads} callback ${threads === 1 ? 'thread' : 'threads'}`;
-  return `${date.slice(0, 10)}, commit ${commit}; ${machine}${server}; ${repeats} ${repeats === 1 ? 'repeat' : 'repeats'} in turns: median (least–most)`;
+  const numbers = new Set(table.filter(({ together }) => together).map(({ number }) => `#${number}`));
+  const together = numbers.size === 0 ? '' : `, of ${[...numbers].join(', ')} instead of the median what all repeats together give`;
+  return `${date.slice(0, 10)}, commit ${commit}; ${machine}${server}; ${repeats} ${repeats === 1 ? 'repeat' : 'repeats'} in turns: median (least–most)${together}`;
 }

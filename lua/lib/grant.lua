@@ -11,7 +11,6 @@ local GRANT_BURST_MIN, GRANT_BURST_MS, GRANT_BURST_EVEN = 2, 500, 4 -- a ms: tas
 local GRANT_SPREAD_FROM, GRANT_SPREAD_MIN, GRANT_SPREAD_EVEN = 100, 1, 10 / 9
 -- Where starts are late by more than this, a look lets less start: the square of how much more, but so many at least.
 local GRANT_LAG_MS, GRANT_PACE_MIN = 50, 8
-local GRANT_LAG_TIGHT_MS = 5 -- instead, where starts that are late hold up others (src/delivery/late-starts.ts): those are late then, too
 
 local function grant_send(lane, range, kind, body)
   outbox_send(math.floor((lane.now - lane.ahead) / 1000), partition_of(range.core), kind, lane.core .. ' ' .. body)
@@ -212,9 +211,8 @@ local function grant_lane(lane, tasks_max, ahead_us)
   end
   grant_age(lane, ':until', now_ms, 'expired')
   local lag = lane.lag or 0
-  local calm_ms = lane.machine and lane.machine.spare and not grant_spare(lane) and GRANT_LAG_TIGHT_MS or GRANT_LAG_MS
-  local paced = ahead_us > 0 and lag > calm_ms
-  if paced then tasks_max = math.min(tasks_max, math.max(GRANT_PACE_MIN, math.floor(tasks_max * (calm_ms / lag) ^ 2))) end
+  local paced = ahead_us > 0 and lag > GRANT_LAG_MS
+  if paced then tasks_max = math.min(tasks_max, math.max(GRANT_PACE_MIN, math.floor(tasks_max * (GRANT_LAG_MS / lag) ^ 2))) end
   if lag > 0 then lane.lag = math.floor(lag * 0.95) end
   local burst, range, full = grant_burst(lane, ahead_us), nil, nil
   local at_once = grant_at_once(lane, burst)

@@ -18,7 +18,7 @@ const ROWS = [
 ];
 
 interface Repeated extends Line {
-  repeats: number;
+  repeated: Record<string, number>;
   ranges: Record<string, Record<string, [number, number]>>;
   cpu_s: Record<string, Record<string, number>>;
 }
@@ -59,5 +59,6 @@ test('a bench that is repeated tells the median, the least and the most, and wha
   assert.ok(least > 0 && least <= most, `${least} to ${most}`);
   assert.ok([least, most].includes(run.results['read']?.['requests_per_s'] ?? 0));
   assert.equal(run.ranges['client_size'], undefined, 'once is all there is to it');
+  assert.deepEqual(run.repeated, { read: 2, client_size: 1 });
   if (process.platform === 'linux') assert.ok((run.cpu_s['read']?.['main'] ?? 0) > 0 && (run.cpu_s['read']?.['redis-server'] ?? 0) > 0);
 });
