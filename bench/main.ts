@@ -31,6 +31,7 @@ import { describeMachine, type Ranges, record, table } from './lib/report.ts';
 import { median } from './lib/stats.ts';
 import { limiterMillion, limiterShare, limiterWaiting } from './limiter-rates.ts';
 import { limiterGrants } from './limiters.ts';
+import { listPage } from './list.ts';
 import { luaCost } from './lua-cost.ts';
 import { mixed } from './mixed.ts';
 import { notifications } from './notifications.ts';
@@ -63,6 +64,7 @@ const BENCHES: readonly Bench[] = [
   scaleOut,
   flood,
   takeover,
+  listPage,
   clientSize,
   firstCallbackBench,
 ];

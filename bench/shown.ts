@@ -63,6 +63,12 @@ const SHOWN: readonly Shown[] = [
     beside: (of) => `bare uWebSockets.js and one HGETALL each: ${of('bare_requests_per_s')}/s (ratio ${of('ratio_to_bare')})`,
   },
   {
+    row: 'list',
+    what: '`GET /v1/batches`, a page of 20 gathered from 16, 256 and 1,024 partitions: time; CPU of Node and of Redis',
+    sluice: (of) =>
+      ['16', '256', '1024'].map((n) => `${of(`page_ms_${n}`)} ms (${of(`engine_us_${n}`)} + ${of(`redis_us_${n}`)} µs)`).join('; '),
+  },
+  {
     row: 'latency',
     what: 'one task, its POST → its callback, p50 / p99: ten a second',
     sluice: (of) => `${of('p50_ms')} / ${of('p99_ms')} ms`,

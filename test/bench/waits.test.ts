@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
 import { assertFigures, runBench } from '../helpers/bench-run.ts';
 
-const ROWS = ['latency', 'lateness', 'schedule_lateness', 'schedule_cost', 'scale_out', 'flood', 'takeover'];
+const ROWS = ['latency', 'lateness', 'schedule_lateness', 'schedule_cost', 'scale_out', 'flood', 'takeover', 'list'];
 
 let results: Record<string, Record<string, number | null>>;
 
