@@ -66,9 +66,9 @@ test/full: setup/browser build check audit ## The same, and the long ones
 test/%: setup/browser build ## The tests of one room: make test/store
 	@$(call run-tests,find test/$* -name '*.test.ts')
 
-bench: setup/peers build ## Measure, about as long as it takes to trust a figure; then the table of bench/table
-	@$(TS) bench/main.ts
-	@$(TS) bench/table.ts
+bench: setup/peers build ## Measure, about as long as it takes to trust a figure; then the table of bench/table: REPEATS=5
+	@$(TS) bench/main.ts $(if $(REPEATS),--repeats $(REPEATS))
+	@$(TS) bench/table.ts $(if $(REPEATS),--repeats $(REPEATS))
 
 bench/smoke: setup/peers build ## All benches in seconds: does every one still run?
 	@$(TS) bench/main.ts --smoke

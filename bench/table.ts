@@ -39,10 +39,10 @@ async function main(): Promise<void> {
   const rows = chosenRows(positionals);
   if (!existsSync(entry)) throw new Error(`There is no ${entry}: run "make build" first.`);
 
-  const run: TableRun & { cpu_s: object } = {
+  const cpu_s: Record<string, Cpu> = {};
+  const run: TableRun = {
     ...describeMachine(await redisVersion()),
-    ...{ smoke, repeats, callback_threads: CALLBACK_THREADS, versions: peerVersions(), table: [], figures: {}, left_out: [] },
-    cpu_s: {},
+    ...{ smoke, repeats, callback_threads: CALLBACK_THREADS, versions: peerVersions(), table: [], figures: {}, cpu_s, left_out: [] },
   };
   const receiver = await Receiver.start();
   const shared = smoke ? await startStage({ entry, receiver, smoke }) : null;
@@ -52,11 +52,11 @@ async function main(): Promise<void> {
     for (const row of rows) {
       const from_ms = performance.now();
       tell(`${row.name}: ${row.what}`);
-      const { samples, together, cpu_s } = await measure(row, ground, repeats, run.left_out);
+      const { samples, together, used } = await measure(row, ground, repeats, run.left_out);
       const lines = judge(row, samples, together);
       run.table.push(...lines);
       run.figures[row.name] = medians(samples);
-      run.cpu_s[row.name] = cpu_s;
+      cpu_s[row.name] = used;
       tell(linesAsText(lines));
       tell(`  ${((performance.now() - from_ms) / 1_000).toFixed(1)} s`);
     }
@@ -72,7 +72,7 @@ async function main(): Promise<void> {
 async function measure(row: Row, ground: Ground, repeats: number, left_out: string[]): Promise<Measured> {
   const sides: [string, Side][] = [];
   const samples: Record<string, Figures[]> = {};
-  const cpu_s: Cpu = {};
+  const used: Cpu = {};
   try {
     sides.push(['sluice', await row.sluice(ground)]);
     for (const [name, start] of Object.entries(row.peers)) {
@@ -85,12 +85,12 @@ async function measure(row: Row, ground: Ground, repeats: number, left_out: stri
       for (const [name, side] of [...sides.slice(first), ...sides.slice(0, first)]) {
         const before = cpuByProcess();
         const figures = await side.once();
-        cpu_s[name] = sum(cpu_s[name] ?? {}, cpuSince(before));
+        used[name] = sum(used[name] ?? {}, cpuSince(before));
         samples[name] = [...(samples[name] ?? []), figures];
       }
     }
     const together = Object.fromEntries(sides.flatMap(([name, side]) => (side.together ? [[name, side.together()]] : [])));
-    return { samples, together, cpu_s };
+    return { samples, together, used };
   } finally {
     for (const [, side] of sides) await side.close();
   }
@@ -103,7 +103,7 @@ function sum(a: Record<string, number>, b: Record<string, number>): Record<strin
 interface Measured {
   samples: Samples;
   together: Together;
-  cpu_s: Cpu;
+  used: Cpu;
 }
 
 /** Of the peers that bench/peers pins. */

@@ -246,6 +246,6 @@ function same(one: TaskInput, other: TaskInput): boolean {
 
 function sameTarget(a: Target, b: Target): boolean {
   if (a === b) return true;
-  if (typeof a === 'string' || typeof b === 'string') return a === b;
+  if (typeof a === 'string' || typeof b === 'string') return false;
   return a.url === b.url && a.method === b.method && Object.keys(a).length === Object.keys(b).length;
 }

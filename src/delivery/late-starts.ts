@@ -49,7 +49,7 @@ export class LateStarts {
     for (const late of (!spare && this.#lanes.get(lane)) || []) {
       if (at_ms > late.granted_ms && at_ms <= late.until_ms) wait_ms = Math.max(wait_ms, late.late_ms - NEARER_MS - age_ms);
     }
-    // Later than that it would start no more; a fixed window's grants end with the window, and hold nobody up in the next.
+    // Later than that it would start no more.
     if (age_ms + wait_ms > life_ms) wait_ms = 0;
     if (wait_ms === 0 && age_ms > NEARER_MS && DRIPPING.has(kind)) this.#add(lane, at_ms, age_ms);
     return wait_ms;

@@ -171,12 +171,12 @@ const FORBIDDEN_IN_URL = /[\s\\\p{Cc}]/u;
  * Stricter than the URL parser, which drops tabs and takes a backslash for a slash: two readers of one URL must agree.
  */
 export function urlFault(url: string): string | null {
-  if (last?.url !== url) last = { url, fault: findUrlFault(url) };
-  return last.fault;
+  if (judged?.url !== url) judged = { url, fault: findUrlFault(url) };
+  return judged.fault;
 }
 
-/** Neighbours often have the same. */
-let last: { url: string; fault: string | null } | null = null;
+/** The last one: neighbours often have the same. */
+let judged: { url: string; fault: string | null } | null = null;
 
 function findUrlFault(url: string): string | null {
   if (FORBIDDEN_IN_URL.test(url)) return 'must not have spaces, control characters or backslashes';
