@@ -91,6 +91,15 @@ test('of a stall that makes many late the first is remembered, and of many limit
   assert.equal(starts.wait_ms(granted(40, { lane: 'lane-999' }), 0), 45);
 });
 
+test('of one limiter the last late starts are known', () => {
+  const starts = new LateStarts();
+  for (let i = 0; i < 64; i++) starts.wait_ms(granted(i), 60 + i);
+  assert.equal(starts.wait_ms(granted(0.5), 0), 45, 'behind the first of them');
+  starts.wait_ms(granted(64), 60 + 64);
+  assert.equal(starts.wait_ms(granted(0.5), 0), 0);
+  assert.equal(starts.wait_ms(granted(1.5), 0), 46);
+});
+
 test('where the limiter had enough left nobody waits, but what is late so holds up those that come when it has not', () => {
   const starts = new LateStarts();
   assert.equal(starts.wait_ms(granted(0, { spare: true }), 60), 0);
