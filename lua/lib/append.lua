@@ -104,13 +104,12 @@ local function append_runs(b, parts, at, runs, first, now)
   end
 end
 
--- `states`: of the new tasks, where they do not wait.
+-- What batch_save does not write. `states`: of the new tasks, where they do not wait.
 local function append_write(b, count, states)
   for _, writes in ipairs(page_writes) do
     for i = 2, #writes, 1000 do call('HSET', writes[1], unpack(writes, i, math.min(i + 999, #writes))) end
   end
   for key, texts in pairs(maps) do call('HSET', key, 'm', table.concat(texts)) end
   call('APPEND', b.key .. ':s', states or string.rep('q', count))
-  call('HSET', b.key, 'q', b.q)
-  if b.g_new then call('HSET', b.key, 'g', b.g) end
+  b.appended = true
 end

@@ -139,9 +139,20 @@ end
 local function batch_save(now)
   for _, b in ipairs(batches_loaded) do
     if b.dirty then
-      call('HSET', b.key, 's', b.s, 'n', b.n, 'c', b.c, 'f', b.f, 'x', b.x, 'r', b.r, 'v', b.v + 1, 'u', now)
-      if b.z then call('HSET', b.key, 'z', b.z) end
-      if b.begun then call('HSET', b.key, 'p', b.begun) end
+      local fields = { 's', b.s, 'n', b.n, 'c', b.c, 'f', b.f, 'x', b.x, 'r', b.r, 'v', b.v + 1, 'u', now }
+      local function field(name, value)
+        fields[#fields + 1] = name
+        fields[#fields + 1] = value
+      end
+      if b.opened then
+        field('a', b.a)
+        field('t', b.t)
+      end
+      if b.appended then field('q', b.q) end
+      if b.g_new then field('g', b.g) end
+      if b.z then field('z', b.z) end
+      if b.begun then field('p', b.begun) end
+      call('HSET', b.key, unpack(fields, 1, #fields))
       if b.s ~= b.s_was then
         call('ZREM', list_key(b, b.s_was), b.core)
         call('ZADD', list_key(b, b.s), b.t, b.core)

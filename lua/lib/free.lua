@@ -1,5 +1,5 @@
 -- @include lib/ready
--- An express says that it is free: `free` in `m` is its name, the number of its next claim and its `grace_ms`. The next single task that is ready at once is what that
+-- An express says that it is free: `free` in `m` is its name, the number of its next claim and its `grace_ms`, or empty once that was taken. The next single task that is ready at once is what that
 -- claim brings: it is in flight from the start and is handed over on a channel. Where that is lost, the claim of that number brings it.
 local FREE_BYTES_MAX = 16384
 local free = nil
@@ -23,10 +23,9 @@ end
 local function free_write(now)
   if not free then return end
   local b, holder = free.b, free.holder
-  call('HDEL', meta, 'free')
   call('ZADD', root .. 'active:' .. holder, now + free.timeout_s * 1000 + free.grace_ms, free.member)
   call('HSET', root .. 'claims', holder, free.number .. ' ' .. free.member .. '@' .. string.format('%d', free.due_ms))
-  if free.alone then call('HSET', meta, 'last', now) end
+  if free.alone then call('HSET', meta, 'free', '', 'last', now) else call('HDEL', meta, 'free') end
   -- It has called, as far as others are to know: a mark of a while ago would have it taken for silent. Nobody is rung to look after it: where its thread dies its process tells
   -- the owner, where that dies there is another owner, and both look. A bell would wake a thread right when this one has to be called.
   call('HSET', root .. 'holders', holder, now)

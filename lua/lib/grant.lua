@@ -9,8 +9,7 @@ local GRANT_PAUSE_US, GRANT_TOGETHER_US = 5000, 3000 -- between two looks at a l
 local GRANT_BURST_MIN, GRANT_BURST_MS, GRANT_BURST_EVEN = 2, 500, 4 -- a ms: tasks at least; the limit's part; times what is even
 -- Where more waits than fits at all, what a window of so many opens with comes over nine tenths of its interval, but one a ms at least.
 local GRANT_SPREAD_FROM, GRANT_SPREAD_MIN, GRANT_SPREAD_EVEN = 100, 1, 10 / 9
--- Where starts are late by more than this, a look lets less start: the square of how much more, but so many at least.
-local GRANT_LAG_MS, GRANT_PACE_MIN = 50, 8
+local GRANT_LAG_MS = 50 -- where starts are later by this than the way takes, the lane is held
 
 local function grant_send(lane, range, kind, body)
   outbox_send(math.floor((lane.now - lane.ahead) / 1000), partition_of(range.core), kind, lane.core .. ' ' .. body)
@@ -61,6 +60,7 @@ local function grant_range(lane, range, tasks_max)
   local from, to = range.from, range.from + tasks - 1
   local granted_ms = math.floor(lane.now / 1000)
   if lane.machine then lane.machine.take(lane, tasks * cost, range, from, to, granted_ms) end
+  lane.last = granted_ms
   local wait_ms = math.floor((lane.active - range.arrived) / 1000)
   lane_take(lane, range, tasks)
   local life_ms = lane.machine and lane.machine.life and math.min(GRANT_MS, lane.machine.life(lane, granted_ms)) or GRANT_MS
@@ -211,9 +211,13 @@ local function grant_lane(lane, tasks_max, ahead_us)
   end
   grant_age(lane, ':until', now_ms, 'expired')
   local lag = lane.lag or 0
-  local paced = ahead_us > 0 and lag > GRANT_LAG_MS
-  if paced then tasks_max = math.min(tasks_max, math.max(GRANT_PACE_MIN, math.floor(tasks_max * (GRANT_LAG_MS / lag) ^ 2))) end
-  if lag > 0 then lane.lag = math.floor(lag * 0.95) end
+  if ahead_us > 0 and lane.last and lag > math.max(0, lane.way or 0) + GRANT_LAG_MS then lane_hold(lane) end
+  local held = lane_is_held(lane)
+  if held then
+    tasks_max = 0
+  elseif lag > 0 then
+    lane.lag = math.floor(lag * 0.95)
+  end
   local burst, range, full = grant_burst(lane, ahead_us), nil, nil
   local at_once = grant_at_once(lane, burst)
   repeat
@@ -221,11 +225,13 @@ local function grant_lane(lane, tasks_max, ahead_us)
     range = grant_line(lane, at_most)
     full = at_most == at_once and lane.granted - before == at_once
     local free = lane.free
-    local went = grant_ahead(lane, range, ahead_us, full)
+    local went = not held and grant_ahead(lane, range, ahead_us, full)
     -- What comes back together may start together, so that what came late once is not held up again and again.
     if went then at_once = math.max(grant_at_once(lane, burst), math.min(math.floor(2 * burst), lane.free - free)) end
   until not went
-  if range == false and (paced or full) and not lane.more then
+  if held and range ~= nil and not lane.more then
+    lane.next = math.min(lane.held * 1000, grant_too_old_at(lane))
+  elseif range == false and full and not lane.more then
     lane.next = math.min(lane.real + GRANT_PAUSE_US, grant_too_old_at(lane))
   elseif range == false or lane.more then
     lane.more = true

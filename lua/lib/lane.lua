@@ -33,10 +33,14 @@
 -- step (failover, NTP) adds to `skew`. `active` is v without the time in which the lane was closed.
 local LANE_STEP_US, LANE_SEQ_FIRST = 1000000, 100000000 -- more than any index of a task, so that places are not negative
 local LANE_FIELDS = { 'account', 'name', 'kind', 'form', 'max', 'rate', 'interval_s', 'lock_s', 'queue_s', 'valid_s', 'cooldown', 'deleted',
-  't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem', 'lag', 'lost' }
+  't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem', 'lag', 'way',
+  'last', 'hold', 'held', 'lost' }
 local LANE_KEYS = { '', ':q', ':e', ':first', ':until', ':n', ':dropped', ':use', ':log', ':run' }
 local LANE_TEXTS = { account = true, name = true, kind = true, form = true, cooldown = true }
-local LANE_STATE = { 't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem', 'lag', 'lost' }
+local LANE_STATE = { 't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem', 'lag', 'way',
+  'last', 'hold', 'held', 'lost' }
+-- No grant is good for longer than half a second; a start is heard of within so long, as a rule, and with what was granted ahead meanwhile.
+local LANE_LATE_MS_MAX, LANE_HEARD_MS = 500, 40
 local lanes_loaded, lanes_by_core = {}, {}
 local lane_bell = false
 
@@ -80,6 +84,7 @@ local function lane_load(core, now_us)
     if lane.t - lane.v > LANE_STEP_US then
       -- Of times before the step it is not known any more when they were.
       lane.since = math.max(lane.since or 0, lane.t - lane.skew + 1000)
+      lane.hold, lane.held = 0, 0
       -- Whole ms, so that a time in ms says the same before and after.
       lane.skew = lane.skew + math.ceil((lane.t - lane.v) / 1000) * 1000
     end
@@ -267,11 +272,28 @@ local function lane_give(lane, units, tasks, granted_ms, core, from, to)
   lane_eased(lane)
 end
 
--- How late (ms) what was granted starts, on the whole; those who start it cannot keep up where that is long. A look lets less start then.
-local function lane_lags(lane, late_ms)
-  local lag = lane.lag or 0
-  lane.lag = math.floor(lag + (math.max(0, late_ms) - lag) / 8)
+-- What was granted for granted_ms started, or will not, so long after it: `lag` is that on the whole and `way` at least (-1: not known
+-- since the lane was held), both in ms. Who starts it cannot keep up where they are far apart, and the lane holds then until all that it granted
+-- has started: so it does not learn from that, but for how long that takes.
+local function lane_lags(lane, granted_ms, late_ms)
+  late_ms = math.min(math.max(0, late_ms), LANE_LATE_MS_MAX)
+  if granted_ms <= (lane.hold or 0) then
+    lane.held = math.max(lane.held, lane.hold + late_ms + LANE_HEARD_MS)
+  elseif lane.way == -1 then
+    lane.lag, lane.way = late_ms, late_ms
+  else
+    local lag = lane.lag or 0
+    lane.lag, lane.way = math.floor(lag + (late_ms - lag) / 8), math.min(lane.way or 0, late_ms)
+  end
 end
+
+-- Grants nothing until what was granted so far has started, and this lane and those who start it know how late.
+local function lane_hold(lane)
+  lane.hold, lane.held = lane.last, lane.last + lane.lag + LANE_HEARD_MS
+  lane.lag, lane.way = 0, -1
+end
+
+local function lane_is_held(lane) return lane.real / 1000 < (lane.held or 0) end
 
 local function lane_plan()
   for _, lane in ipairs(lanes_loaded) do tally_plan(lane) end

@@ -278,7 +278,6 @@ local function notify_use()
     for _, notes in ipairs(noting) do
       local m = notes.m
       local segment, states = m.key .. ':0', m.key .. ':s'
-      if m.opened then call('HSET', m.key, 'a', m.a, 't', m.t) end
       call('HSET', m.key, 'D', notes.died, 'T', notes.page)
       if notes.newest then call('HSET', m.key, 'L', notes.newest, 'P', notes.newest_ms) end
       for page, text in pairs(notes.pages) do call('HSET', segment, string.format('%.0f', page), table.concat(text)) end

@@ -78,10 +78,10 @@ end
 local function write_task(now)
   local b = run.batch
   if b.opened then
-    call('HSET', b.key, 'a', b.a, 't', now)
     call('SET', run.tray, b.core, 'PX', 5000)
+  else
+    b.deadline = ''
   end
-  b.deadline = ''
   b.dirty = true
   append_write(b, 1)
   batch_save(now)

@@ -51,11 +51,10 @@ end
 local lanes = lanes_read(b, parts, at + runs * 6, first)
 
 if b.opened then
-  call('HSET', b.key, 'a', account, 't', now_ms)
   call('SET', tray, core, 'PX', 5000)
+elseif first == b.c + b.f + b.x then
+  b.deadline = '' -- a tray of which all is over has one
 end
--- A tray of which all is over has one.
-if first == b.c + b.f + b.x then b.deadline = '' end
 b.dirty = true
 append_write(b, total, free and 'p')
 operation_write(op, b.core, first, now_ms)

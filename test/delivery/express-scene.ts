@@ -28,7 +28,8 @@ export const single = (): Promise<unknown> =>
 export const ended = (pump: Pump, { flight, index }: Claimed): void =>
   pump.settle({ flight, index, verdict: 'c', delay_ms: 0, result: '[1,0,200,5]' });
 export const claims = (from: number): number => held.called.slice(from).filter((scripts) => scripts.includes(partitionClaim.sha)).length;
-export const offer = (): Promise<string | null> => redis.hget(keys.partition(0), 'free');
+/** Null where none stands. */
+export const offer = async (): Promise<string | null> => (await redis.hget(keys.partition(0), 'free')) || null;
 export const isFree = async (): Promise<boolean> => (await offer()) !== null;
 
 /** A pump of this partition, and what it starts. */

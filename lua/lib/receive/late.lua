@@ -8,6 +8,6 @@ kinds.late = function(body, _, now_ms)
   if not lane.machine or not lane.machine.late then return end
   -- What was taken before a reset, a PATCH or a step of the clock is forgotten, or counted otherwise by now; see lane_give.
   if granted_ms * 1000 < (lane.since or 0) then return end
-  lane_lags(lane, late_ms)
+  lane_lags(lane, granted_ms, late_ms)
   lane.machine.late(lane, tonumber(units), granted_ms, granted_ms + late_ms)
 end

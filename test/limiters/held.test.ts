@@ -1,0 +1,93 @@
+// A lane whose starts come ever later: who starts them cannot keep up, so it lets nothing start until they have.
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { Lane } from '../helpers/lane.ts';
+import { startRedis } from '../helpers/redis.ts';
+
+const T = 1_800_000_000_000_000;
+const T_MS = T / 1000;
+const MS = 1_000;
+const AHEAD_US = 20_000;
+/** Until all have heard of a start. */
+const HEARD_MS = 40;
+
+const { redis } = await startRedis();
+
+/** A lane of which 100 tasks were let start, at T and in the ms after it, and many more wait. */
+async function begin(partition: number): Promise<{ lane: Lane; last_ms: number }> {
+  const config = { capacity: 10_000, drain_rate: 10_000, interval: 1 };
+  const lane = await Lane.create(redis, partition, { type: 'leaky', config, now_us: T });
+  await lane.queue(T, { batch: lane.newBatch(T), from: 0, to: 9_999, first_ms: T_MS });
+  const { granted, sent } = await lane.look(T, 100, 16, AHEAD_US);
+  assert.equal(granted, 100);
+  return { lane, last_ms: Math.max(...sent.map((one) => (one.kind === 'grant' ? one.granted_ms : 0))) };
+}
+
+/** So many messages that starts were so late, each of what was granted at that time. */
+const late = (lane: Lane, now_us: number, granted_ms: number, late_ms: number, count: number): Promise<void> =>
+  lane.receive(now_us, ...Array.from({ length: count }, () => `late ${lane.core} ${granted_ms} 1 ${late_ms}`));
+
+test('nothing is let start before what was has started, as late as it does, and been heard of', async () => {
+  const { lane, last_ms } = await begin(0);
+  await late(lane, T + 210 * MS, T_MS, 200, 50);
+  const held = await lane.look(T + 210 * MS, 100, 16, AHEAD_US);
+  assert.equal(held.granted, 0);
+  const until_us = held.next_us ?? 0;
+  // The mean of them comes near to what each is.
+  const least_us = (last_ms + 190 + HEARD_MS) * MS;
+  assert.ok(until_us > least_us && until_us <= least_us + 40 * MS, `${(until_us - T) / MS} ms`);
+  assert.equal((await lane.look(until_us - 1 * MS, 100, 16, AHEAD_US)).granted, 0);
+  assert.equal((await lane.look(until_us, 100, 16, AHEAD_US)).granted, 100);
+});
+
+test('it is held for longer where they turn out later, and no longer than a grant is good for', async () => {
+  const { lane, last_ms } = await begin(2);
+  await late(lane, T + 210 * MS, T_MS, 200, 50);
+  const first = await lane.look(T + 210 * MS, 100, 16, AHEAD_US);
+  await late(lane, T + 310 * MS, T_MS, 300, 1);
+  const second = await lane.look(first.next_us ?? 0, 100, 16, AHEAD_US);
+  assert.deepEqual([second.granted, second.next_us], [0, (last_ms + 300 + HEARD_MS) * MS]);
+  await late(lane, T + 320 * MS, T_MS, 5_000, 1);
+  const third = await lane.look(second.next_us ?? 0, 100, 16, AHEAD_US);
+  assert.deepEqual([third.granted, third.next_us], [0, (last_ms + 500 + HEARD_MS) * MS]);
+  assert.equal((await lane.look(third.next_us ?? 0, 100, 16, AHEAD_US)).granted, 100);
+});
+
+test('where the way takes that long, nothing is held again', async () => {
+  const { lane } = await begin(4);
+  await late(lane, T + 210 * MS, T_MS, 200, 50);
+  let now_us = (await lane.look(T + 210 * MS, 100, 16, AHEAD_US)).next_us ?? 0;
+  for (let i = 0; i < 20; i++) {
+    const { granted, sent } = await lane.look(now_us, 100, 16, AHEAD_US);
+    assert.equal(granted, 100, `look ${i}`);
+    const granted_ms = Math.max(...sent.map((one) => (one.kind === 'grant' ? one.granted_ms : 0)));
+    now_us += 220 * MS;
+    await late(lane, now_us, granted_ms, 200 + (i % 3) * 20, 20);
+  }
+});
+
+test('a few late ones hold nothing, nor do all where they are less late than that', async () => {
+  const { lane } = await begin(6);
+  await late(lane, T + 210 * MS, T_MS, 200, 2);
+  assert.equal((await lane.look(T + 210 * MS, 100, 16, AHEAD_US)).granted, 100);
+  const { lane: other } = await begin(8);
+  await late(other, T + 60 * MS, T_MS, 50, 50);
+  assert.equal((await other.look(T + 60 * MS, 100, 16, AHEAD_US)).granted, 100);
+});
+
+test('a clock that is set back does not hold it until then', async () => {
+  const { lane } = await begin(10);
+  await late(lane, T + 210 * MS, T_MS, 200, 50);
+  assert.equal((await lane.look(T + 210 * MS, 100, 16, AHEAD_US)).granted, 0);
+  assert.equal((await lane.look(T - 3_600_000 * MS, 100, 16, AHEAD_US)).granted, 100);
+});
+
+test('what is too old meanwhile fails at its time', async () => {
+  const { lane } = await begin(12);
+  const valid_ms = T_MS + 225;
+  await lane.queue(T + 1 * MS, { batch: lane.newBatch(T), from: 0, to: 4, first_ms: T_MS, valid_ms });
+  await late(lane, T + 210 * MS, T_MS, 200, 50);
+  const held = await lane.look(T + 210 * MS, 100, 16, AHEAD_US);
+  assert.deepEqual([held.granted, held.next_us], [0, valid_ms * MS]);
+  assert.equal((await lane.look(valid_ms * MS, 100, 16, AHEAD_US)).expired, 5);
+});
