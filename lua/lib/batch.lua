@@ -136,22 +136,23 @@ local function batch_tell(b, now)
     b.x, b.r, now, b.z or 0) .. (now < tonumber(tasks_till) and b.told and table.concat(b.told, ',') or ''))
 end
 
+local function batch_field(fields, name, value)
+  fields[#fields + 1] = name
+  fields[#fields + 1] = value
+end
+
 local function batch_save(now)
   for _, b in ipairs(batches_loaded) do
     if b.dirty then
       local fields = { 's', b.s, 'n', b.n, 'c', b.c, 'f', b.f, 'x', b.x, 'r', b.r, 'v', b.v + 1, 'u', now }
-      local function field(name, value)
-        fields[#fields + 1] = name
-        fields[#fields + 1] = value
-      end
       if b.opened then
-        field('a', b.a)
-        field('t', b.t)
+        batch_field(fields, 'a', b.a)
+        batch_field(fields, 't', b.t)
       end
-      if b.appended then field('q', b.q) end
-      if b.g_new then field('g', b.g) end
-      if b.z then field('z', b.z) end
-      if b.begun then field('p', b.begun) end
+      if b.appended then batch_field(fields, 'q', b.q) end
+      if b.g_new then batch_field(fields, 'g', b.g) end
+      if b.z then batch_field(fields, 'z', b.z) end
+      if b.begun then batch_field(fields, 'p', b.begun) end
       call('HSET', b.key, unpack(fields, 1, #fields))
       if b.s ~= b.s_was then
         call('ZREM', list_key(b, b.s_was), b.core)

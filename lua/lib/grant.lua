@@ -9,7 +9,8 @@ local GRANT_PAUSE_US, GRANT_TOGETHER_US = 5000, 3000 -- between two looks at a l
 local GRANT_BURST_MIN, GRANT_BURST_MS, GRANT_BURST_EVEN = 2, 500, 4 -- a ms: tasks at least; the limit's part; times what is even
 -- Where more waits than fits at all, what a window of so many opens with comes over nine tenths of its interval, but one a ms at least.
 local GRANT_SPREAD_FROM, GRANT_SPREAD_MIN, GRANT_SPREAD_EVEN = 100, 1, 10 / 9
-local GRANT_LAG_MS = 50 -- where starts are later by this than the way takes, the lane is held
+-- Where starts are later by this on the whole than at least, a lane that allows more than so many a second is held.
+local GRANT_LAG_MS, GRANT_HELD_RATE = 50, 1600
 
 local function grant_send(lane, range, kind, body)
   outbox_send(math.floor((lane.now - lane.ahead) / 1000), partition_of(range.core), kind, lane.core .. ' ' .. body)
@@ -144,8 +145,11 @@ local function grant_next(lane, range, ahead_us)
     if closed_until then
       no_later(closed_until - lane.skew)
     else
-      local fits_at = lane.machine.next(lane, math.min(range.cost, lane.max))
-      if fits_at and ahead_us > 0 and lane.machine.ahead then
+      local held = lane_is_held(lane)
+      local fits_at = not held and lane.machine.next(lane, math.min(range.cost, lane.max))
+      if held then
+        no_later(lane.opens * 1000)
+      elseif fits_at and ahead_us > 0 and lane.machine.ahead then
         no_later(math.max(fits_at - lane.skew - ahead_us, lane.now - lane.ahead + GRANT_PAUSE_US))
       elseif fits_at then
         no_later(fits_at - lane.skew)
@@ -198,6 +202,19 @@ local function grant_ahead(lane, range, ahead_us, full)
   return true
 end
 
+-- Where starts come ever later, those who start what was granted cannot keep up: nothing more is granted until the last of it has started, and until
+-- all have heard how late.
+local function grant_hold(lane)
+  local lag = lane.lag or 0
+  lane.lag = math.floor(lag * 0.95)
+  if not (lane.machine and lane.machine.ahead) or lag <= math.max(0, lane.way or 0) + GRANT_LAG_MS then return end
+  local rate = (lane.rate or 0) > 0 and lane.rate or lane.max
+  if rate <= GRANT_HELD_RATE * lane.interval_s then return end
+  lane.hold = lane.last or 0
+  lane.opens = lane.hold + math.min(lag, GRANT_MS) + LANE_HEARD_MS
+  lane.lag, lane.way = 0, -1
+end
+
 -- Looks at a lane and plans what follows; returns the tasks that it let start. Starts may be granted `ahead_us` before their time.
 local function grant_lane(lane, tasks_max, ahead_us)
   -- It may be ahead since the last look.
@@ -210,14 +227,8 @@ local function grant_lane(lane, tasks_max, ahead_us)
     grant_age(lane, ':first', now_ms - lane.valid_s * 1000, 'validity_timeout')
   end
   grant_age(lane, ':until', now_ms, 'expired')
-  local lag = lane.lag or 0
-  if ahead_us > 0 and lane.last and lag > math.max(0, lane.way or 0) + GRANT_LAG_MS then lane_hold(lane) end
-  local held = lane_is_held(lane)
-  if held then
-    tasks_max = 0
-  elseif lag > 0 then
-    lane.lag = math.floor(lag * 0.95)
-  end
+  grant_hold(lane)
+  lane.closed = lane.closed or lane_is_held(lane)
   local burst, range, full = grant_burst(lane, ahead_us), nil, nil
   local at_once = grant_at_once(lane, burst)
   repeat
@@ -225,13 +236,11 @@ local function grant_lane(lane, tasks_max, ahead_us)
     range = grant_line(lane, at_most)
     full = at_most == at_once and lane.granted - before == at_once
     local free = lane.free
-    local went = not held and grant_ahead(lane, range, ahead_us, full)
+    local went = grant_ahead(lane, range, ahead_us, full)
     -- What comes back together may start together, so that what came late once is not held up again and again.
     if went then at_once = math.max(grant_at_once(lane, burst), math.min(math.floor(2 * burst), lane.free - free)) end
   until not went
-  if held and range ~= nil and not lane.more then
-    lane.next = math.min(lane.held * 1000, grant_too_old_at(lane))
-  elseif range == false and full and not lane.more then
+  if range == false and full and not lane.more then
     lane.next = math.min(lane.real + GRANT_PAUSE_US, grant_too_old_at(lane))
   elseif range == false or lane.more then
     lane.more = true

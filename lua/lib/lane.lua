@@ -34,13 +34,13 @@
 local LANE_STEP_US, LANE_SEQ_FIRST = 1000000, 100000000 -- more than any index of a task, so that places are not negative
 local LANE_FIELDS = { 'account', 'name', 'kind', 'form', 'max', 'rate', 'interval_s', 'lock_s', 'queue_s', 'valid_s', 'cooldown', 'deleted',
   't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem', 'lag', 'way',
-  'last', 'hold', 'held', 'lost' }
+  'last', 'hold', 'opens', 'lost' }
 local LANE_KEYS = { '', ':q', ':e', ':first', ':until', ':n', ':dropped', ':use', ':log', ':run' }
 local LANE_TEXTS = { account = true, name = true, kind = true, form = true, cooldown = true }
 local LANE_STATE = { 't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem', 'lag', 'way',
-  'last', 'hold', 'held', 'lost' }
--- No grant is good for longer than half a second; a start is heard of within so long, as a rule, and with what was granted ahead meanwhile.
-local LANE_LATE_MS_MAX, LANE_HEARD_MS = 500, 40
+  'last', 'hold', 'opens', 'lost' }
+-- Within so long of a start its lane has heard of it, as a rule, and what it had granted ahead by then is past.
+local LANE_HEARD_MS = 40
 local lanes_loaded, lanes_by_core = {}, {}
 local lane_bell = false
 
@@ -84,7 +84,7 @@ local function lane_load(core, now_us)
     if lane.t - lane.v > LANE_STEP_US then
       -- Of times before the step it is not known any more when they were.
       lane.since = math.max(lane.since or 0, lane.t - lane.skew + 1000)
-      lane.hold, lane.held = 0, 0
+      lane.last, lane.lag, lane.hold, lane.opens = 0, 0, 0, 0
       -- Whole ms, so that a time in ms says the same before and after.
       lane.skew = lane.skew + math.ceil((lane.t - lane.v) / 1000) * 1000
     end
@@ -106,6 +106,9 @@ local function lane_closed_until(lane)
   local at = math.max(lane.pause or 0, lane.cool or 0)
   return at > lane.v and at or nil
 end
+
+-- While those who start what it granted cannot keep up it grants nothing; see lib/receive/late.
+local function lane_is_held(lane) return lane.real / 1000 < (lane.opens or 0) end
 
 local function lane_settle(lane)
   local machine = lane_limited(lane) and machines[lane.form]
@@ -271,29 +274,6 @@ local function lane_give(lane, units, tasks, granted_ms, core, from, to)
   tally(lane, granted_ms * 1000, -tasks, 0, 0)
   lane_eased(lane)
 end
-
--- What was granted for granted_ms started, or will not, so long after it: `lag` is that on the whole and `way` at least (-1: not known
--- since the lane was held), both in ms. Who starts it cannot keep up where they are far apart, and the lane holds then until all that it granted
--- has started: so it does not learn from that, but for how long that takes.
-local function lane_lags(lane, granted_ms, late_ms)
-  late_ms = math.min(math.max(0, late_ms), LANE_LATE_MS_MAX)
-  if granted_ms <= (lane.hold or 0) then
-    lane.held = math.max(lane.held, lane.hold + late_ms + LANE_HEARD_MS)
-  elseif lane.way == -1 then
-    lane.lag, lane.way = late_ms, late_ms
-  else
-    local lag = lane.lag or 0
-    lane.lag, lane.way = math.floor(lag + (late_ms - lag) / 8), math.min(lane.way or 0, late_ms)
-  end
-end
-
--- Grants nothing until what was granted so far has started, and this lane and those who start it know how late.
-local function lane_hold(lane)
-  lane.hold, lane.held = lane.last, lane.last + lane.lag + LANE_HEARD_MS
-  lane.lag, lane.way = 0, -1
-end
-
-local function lane_is_held(lane) return lane.real / 1000 < (lane.held or 0) end
 
 local function lane_plan()
   for _, lane in ipairs(lanes_loaded) do tally_plan(lane) end

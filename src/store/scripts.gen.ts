@@ -81,22 +81,22 @@ local function batch_tell(b, now)
   call('SPUBLISH', root .. 'progress:' .. b.core, string.format('%s %s %d %d %d %d %d %d %d ', number, b.s, b.n, b.c, b.f,
     b.x, b.r, now, b.z or 0) .. (now < tonumber(tasks_till) and b.told and table.concat(b.told, ',') or ''))
 end
+local function batch_field(fields, name, value)
+  fields[#fields + 1] = name
+  fields[#fields + 1] = value
+end
 local function batch_save(now)
   for _, b in ipairs(batches_loaded) do
     if b.dirty then
       local fields = { 's', b.s, 'n', b.n, 'c', b.c, 'f', b.f, 'x', b.x, 'r', b.r, 'v', b.v + 1, 'u', now }
-      local function field(name, value)
-        fields[#fields + 1] = name
-        fields[#fields + 1] = value
-      end
       if b.opened then
-        field('a', b.a)
-        field('t', b.t)
+        batch_field(fields, 'a', b.a)
+        batch_field(fields, 't', b.t)
       end
-      if b.appended then field('q', b.q) end
-      if b.g_new then field('g', b.g) end
-      if b.z then field('z', b.z) end
-      if b.begun then field('p', b.begun) end
+      if b.appended then batch_field(fields, 'q', b.q) end
+      if b.g_new then batch_field(fields, 'g', b.g) end
+      if b.z then batch_field(fields, 'z', b.z) end
+      if b.begun then batch_field(fields, 'p', b.begun) end
       call('HSET', b.key, unpack(fields, 1, #fields))
       if b.s ~= b.s_was then
         call('ZREM', list_key(b, b.s_was), b.core)
@@ -709,7 +709,7 @@ outbox_write()
 ring_bell()
 idem_write(answer('added', first, now_ms))
 return answer('added', first, now_ms)`,
-  map: [[1,"lua/batch/add.lua",1],[2,"lua/batch/add.lua",7],[3,"lua/batch/add.lua",17],[4,"lua/batch/add.lua",16],[5,"lua/batch/add.lua",15],[6,"lua/batch/add.lua",14],[7,"lua/batch/add.lua",13],[8,"lua/batch/add.lua",12],[9,"lua/batch/add.lua",11],[10,"lua/batch/add.lua",10],[11,"lua/batch/add.lua",9],[12,"lua/batch/add.lua",8],[13,"lua/batch/add.lua",18],[14,"lua/lib/root.lua",2],[16,"lua/lib/root.lua",8],[17,"lua/lib/batch.lua",13],[18,"lua/lib/batch.lua",15],[39,"lua/lib/batch.lua",38],[44,"lua/lib/batch.lua",44],[45,"lua/lib/batch.lua",50],[46,"lua/lib/batch.lua",52],[47,"lua/lib/batch.lua",63],[59,"lua/lib/batch.lua",76],[60,"lua/lib/batch.lua",78],[64,"lua/lib/batch.lua",110],[67,"lua/lib/batch.lua",130],[75,"lua/lib/batch.lua",139],[105,"lua/lib/ring.lua",4],[106,"lua/lib/ring.lua",31],[113,"lua/lib/ring.lua",40],[117,"lua/lib/ready.lua",9],[118,"lua/lib/ready.lua",11],[119,"lua/lib/ready.lua",14],[133,"lua/lib/ready.lua",29],[138,"lua/lib/ready.lua",35],[150,"lua/lib/ready.lua",48],[153,"lua/lib/delayed.lua",4],[155,"lua/lib/delayed.lua",7],[156,"lua/lib/delayed.lua",9],[160,"lua/lib/delayed.lua",15],[163,"lua/lib/delayed.lua",19],[171,"lua/lib/delayed.lua",29],[178,"lua/lib/delayed.lua",41],[187,"lua/lib/outbox.lua",15],[191,"lua/lib/outbox.lua",20],[192,"lua/lib/outbox.lua",22],[193,"lua/lib/outbox.lua",24],[194,"lua/lib/outbox.lua",27],[195,"lua/lib/outbox.lua",29],[199,"lua/lib/outbox.lua",35],[211,"lua/lib/outbox.lua",49],[215,"lua/lib/outbox.lua",54],[225,"lua/lib/outbox.lua",66],[229,"lua/lib/outbox.lua",88],[258,"lua/lib/limited.lua",18],[265,"lua/lib/limited.lua",33],[276,"lua/lib/limited.lua",46],[280,"lua/lib/limited.lua",52],[288,"lua/lib/limited.lua",111],[300,"lua/lib/limited.lua",124],[303,"lua/lib/operation.lua",4],[304,"lua/lib/operation.lua",6],[307,"lua/lib/operation.lua",11],[313,"lua/lib/operation.lua",18],[318,"lua/lib/append.lua",6],[320,"lua/lib/append.lua",9],[326,"lua/lib/append.lua",17],[355,"lua/lib/append.lua",81],[356,"lua/lib/append.lua",83],[366,"lua/lib/append.lua",96],[376,"lua/lib/append.lua",108],[384,"lua/lib/notify.lua",19],[385,"lua/lib/notify.lua",22],[394,"lua/lib/notify.lua",34],[395,"lua/lib/notify.lua",36],[400,"lua/lib/notify.lua",43],[416,"lua/lib/notify.lua",60],[428,"lua/lib/notify.lua",74],[438,"lua/lib/notify.lua",85],[456,"lua/lib/notify.lua",105],[463,"lua/lib/notify.lua",115],[475,"lua/lib/notify.lua",130],[491,"lua/lib/notify.lua",148],[503,"lua/lib/notify.lua",161],[506,"lua/lib/notify.lua",166],[517,"lua/lib/notify.lua",179],[519,"lua/lib/notify.lua",182],[530,"lua/lib/notify.lua",194],[535,"lua/lib/notify.lua",200],[538,"lua/lib/notify.lua",205],[543,"lua/lib/notify.lua",212],[573,"lua/lib/notify.lua",244],[595,"lua/lib/notify.lua",268],[596,"lua/lib/notify.lua",270],[602,"lua/lib/notify.lua",277],[616,"lua/lib/notify.lua",292],[618,"lua/lib/notify.lua",296],[624,"lua/lib/notify.lua",303],[627,"lua/lib/idem.lua",6],[628,"lua/lib/idem.lua",9],[633,"lua/lib/idem.lua",15],[639,"lua/batch/add.lua",25],[641,"lua/batch/add.lua",28],[644,"lua/batch/add.lua",32],[648,"lua/batch/add.lua",37],[671,"lua/batch/add.lua",61],[681,"lua/batch/add.lua",72],[684,"lua/batch/add.lua",76]],
+  map: [[1,"lua/batch/add.lua",1],[2,"lua/batch/add.lua",7],[3,"lua/batch/add.lua",17],[4,"lua/batch/add.lua",16],[5,"lua/batch/add.lua",15],[6,"lua/batch/add.lua",14],[7,"lua/batch/add.lua",13],[8,"lua/batch/add.lua",12],[9,"lua/batch/add.lua",11],[10,"lua/batch/add.lua",10],[11,"lua/batch/add.lua",9],[12,"lua/batch/add.lua",8],[13,"lua/batch/add.lua",18],[14,"lua/lib/root.lua",2],[16,"lua/lib/root.lua",8],[17,"lua/lib/batch.lua",13],[18,"lua/lib/batch.lua",15],[39,"lua/lib/batch.lua",38],[44,"lua/lib/batch.lua",44],[45,"lua/lib/batch.lua",50],[46,"lua/lib/batch.lua",52],[47,"lua/lib/batch.lua",63],[59,"lua/lib/batch.lua",76],[60,"lua/lib/batch.lua",78],[64,"lua/lib/batch.lua",110],[67,"lua/lib/batch.lua",130],[75,"lua/lib/batch.lua",139],[79,"lua/lib/batch.lua",144],[105,"lua/lib/ring.lua",4],[106,"lua/lib/ring.lua",31],[113,"lua/lib/ring.lua",40],[117,"lua/lib/ready.lua",9],[118,"lua/lib/ready.lua",11],[119,"lua/lib/ready.lua",14],[133,"lua/lib/ready.lua",29],[138,"lua/lib/ready.lua",35],[150,"lua/lib/ready.lua",48],[153,"lua/lib/delayed.lua",4],[155,"lua/lib/delayed.lua",7],[156,"lua/lib/delayed.lua",9],[160,"lua/lib/delayed.lua",15],[163,"lua/lib/delayed.lua",19],[171,"lua/lib/delayed.lua",29],[178,"lua/lib/delayed.lua",41],[187,"lua/lib/outbox.lua",15],[191,"lua/lib/outbox.lua",20],[192,"lua/lib/outbox.lua",22],[193,"lua/lib/outbox.lua",24],[194,"lua/lib/outbox.lua",27],[195,"lua/lib/outbox.lua",29],[199,"lua/lib/outbox.lua",35],[211,"lua/lib/outbox.lua",49],[215,"lua/lib/outbox.lua",54],[225,"lua/lib/outbox.lua",66],[229,"lua/lib/outbox.lua",88],[258,"lua/lib/limited.lua",18],[265,"lua/lib/limited.lua",33],[276,"lua/lib/limited.lua",46],[280,"lua/lib/limited.lua",52],[288,"lua/lib/limited.lua",111],[300,"lua/lib/limited.lua",124],[303,"lua/lib/operation.lua",4],[304,"lua/lib/operation.lua",6],[307,"lua/lib/operation.lua",11],[313,"lua/lib/operation.lua",18],[318,"lua/lib/append.lua",6],[320,"lua/lib/append.lua",9],[326,"lua/lib/append.lua",17],[355,"lua/lib/append.lua",81],[356,"lua/lib/append.lua",83],[366,"lua/lib/append.lua",96],[376,"lua/lib/append.lua",108],[384,"lua/lib/notify.lua",19],[385,"lua/lib/notify.lua",22],[394,"lua/lib/notify.lua",34],[395,"lua/lib/notify.lua",36],[400,"lua/lib/notify.lua",43],[416,"lua/lib/notify.lua",60],[428,"lua/lib/notify.lua",74],[438,"lua/lib/notify.lua",85],[456,"lua/lib/notify.lua",105],[463,"lua/lib/notify.lua",115],[475,"lua/lib/notify.lua",130],[491,"lua/lib/notify.lua",148],[503,"lua/lib/notify.lua",161],[506,"lua/lib/notify.lua",166],[517,"lua/lib/notify.lua",179],[519,"lua/lib/notify.lua",182],[530,"lua/lib/notify.lua",194],[535,"lua/lib/notify.lua",200],[538,"lua/lib/notify.lua",205],[543,"lua/lib/notify.lua",212],[573,"lua/lib/notify.lua",244],[595,"lua/lib/notify.lua",268],[596,"lua/lib/notify.lua",270],[602,"lua/lib/notify.lua",277],[616,"lua/lib/notify.lua",292],[618,"lua/lib/notify.lua",296],[624,"lua/lib/notify.lua",303],[627,"lua/lib/idem.lua",6],[628,"lua/lib/idem.lua",9],[633,"lua/lib/idem.lua",15],[639,"lua/batch/add.lua",25],[641,"lua/batch/add.lua",28],[644,"lua/batch/add.lua",32],[648,"lua/batch/add.lua",37],[671,"lua/batch/add.lua",61],[681,"lua/batch/add.lua",72],[684,"lua/batch/add.lua",76]],
 });
 
 /** Cancels a batch: every task not running becomes cancelled at once, whatever their number; running ones finish and count. See lua/batch/cancel.lua. */
@@ -790,22 +790,22 @@ local function batch_tell(b, now)
   call('SPUBLISH', root .. 'progress:' .. b.core, string.format('%s %s %d %d %d %d %d %d %d ', number, b.s, b.n, b.c, b.f,
     b.x, b.r, now, b.z or 0) .. (now < tonumber(tasks_till) and b.told and table.concat(b.told, ',') or ''))
 end
+local function batch_field(fields, name, value)
+  fields[#fields + 1] = name
+  fields[#fields + 1] = value
+end
 local function batch_save(now)
   for _, b in ipairs(batches_loaded) do
     if b.dirty then
       local fields = { 's', b.s, 'n', b.n, 'c', b.c, 'f', b.f, 'x', b.x, 'r', b.r, 'v', b.v + 1, 'u', now }
-      local function field(name, value)
-        fields[#fields + 1] = name
-        fields[#fields + 1] = value
-      end
       if b.opened then
-        field('a', b.a)
-        field('t', b.t)
+        batch_field(fields, 'a', b.a)
+        batch_field(fields, 't', b.t)
       end
-      if b.appended then field('q', b.q) end
-      if b.g_new then field('g', b.g) end
-      if b.z then field('z', b.z) end
-      if b.begun then field('p', b.begun) end
+      if b.appended then batch_field(fields, 'q', b.q) end
+      if b.g_new then batch_field(fields, 'g', b.g) end
+      if b.z then batch_field(fields, 'z', b.z) end
+      if b.begun then batch_field(fields, 'p', b.begun) end
       call('HSET', b.key, unpack(fields, 1, #fields))
       if b.s ~= b.s_was then
         call('ZREM', list_key(b, b.s_was), b.core)
@@ -1233,7 +1233,7 @@ else
   updated_ms = tonumber(call('HGET', b.key, 'u'))
 end
 return { outcome, b.s, b.n, b.c, b.f, b.x, updated_ms }`,
-  map: [[1,"lua/batch/cancel.lua",1],[2,"lua/batch/cancel.lua",7],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/batch.lua",13],[11,"lua/lib/batch.lua",15],[32,"lua/lib/batch.lua",38],[37,"lua/lib/batch.lua",44],[38,"lua/lib/batch.lua",46],[39,"lua/lib/batch.lua",84],[55,"lua/lib/batch.lua",102],[62,"lua/lib/batch.lua",110],[65,"lua/lib/batch.lua",130],[73,"lua/lib/batch.lua",139],[103,"lua/lib/ring.lua",4],[104,"lua/lib/ring.lua",31],[111,"lua/lib/ring.lua",40],[115,"lua/lib/ready.lua",9],[116,"lua/lib/ready.lua",11],[117,"lua/lib/ready.lua",14],[131,"lua/lib/ready.lua",29],[136,"lua/lib/ready.lua",35],[148,"lua/lib/ready.lua",48],[151,"lua/lib/delayed.lua",4],[153,"lua/lib/delayed.lua",7],[154,"lua/lib/delayed.lua",9],[158,"lua/lib/delayed.lua",15],[161,"lua/lib/delayed.lua",19],[169,"lua/lib/delayed.lua",29],[176,"lua/lib/delayed.lua",41],[185,"lua/lib/outbox.lua",15],[189,"lua/lib/outbox.lua",20],[190,"lua/lib/outbox.lua",22],[191,"lua/lib/outbox.lua",24],[192,"lua/lib/outbox.lua",27],[193,"lua/lib/outbox.lua",29],[197,"lua/lib/outbox.lua",35],[209,"lua/lib/outbox.lua",88],[238,"lua/lib/outbox.lua",131],[241,"lua/lib/limited.lua",12],[242,"lua/lib/limited.lua",96],[254,"lua/lib/notify.lua",19],[255,"lua/lib/notify.lua",22],[264,"lua/lib/notify.lua",34],[265,"lua/lib/notify.lua",36],[270,"lua/lib/notify.lua",43],[286,"lua/lib/notify.lua",60],[298,"lua/lib/notify.lua",74],[308,"lua/lib/notify.lua",85],[326,"lua/lib/notify.lua",105],[333,"lua/lib/notify.lua",115],[345,"lua/lib/notify.lua",130],[361,"lua/lib/notify.lua",148],[373,"lua/lib/notify.lua",161],[376,"lua/lib/notify.lua",166],[387,"lua/lib/notify.lua",179],[389,"lua/lib/notify.lua",182],[400,"lua/lib/notify.lua",194],[405,"lua/lib/notify.lua",200],[408,"lua/lib/notify.lua",205],[413,"lua/lib/notify.lua",212],[443,"lua/lib/notify.lua",244],[465,"lua/lib/notify.lua",268],[466,"lua/lib/notify.lua",270],[472,"lua/lib/notify.lua",277],[486,"lua/lib/notify.lua",292],[488,"lua/lib/notify.lua",296],[494,"lua/lib/notify.lua",303],[497,"lua/batch/cancel.lua",17]],
+  map: [[1,"lua/batch/cancel.lua",1],[2,"lua/batch/cancel.lua",7],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/batch.lua",13],[11,"lua/lib/batch.lua",15],[32,"lua/lib/batch.lua",38],[37,"lua/lib/batch.lua",44],[38,"lua/lib/batch.lua",46],[39,"lua/lib/batch.lua",84],[55,"lua/lib/batch.lua",102],[62,"lua/lib/batch.lua",110],[65,"lua/lib/batch.lua",130],[73,"lua/lib/batch.lua",139],[77,"lua/lib/batch.lua",144],[103,"lua/lib/ring.lua",4],[104,"lua/lib/ring.lua",31],[111,"lua/lib/ring.lua",40],[115,"lua/lib/ready.lua",9],[116,"lua/lib/ready.lua",11],[117,"lua/lib/ready.lua",14],[131,"lua/lib/ready.lua",29],[136,"lua/lib/ready.lua",35],[148,"lua/lib/ready.lua",48],[151,"lua/lib/delayed.lua",4],[153,"lua/lib/delayed.lua",7],[154,"lua/lib/delayed.lua",9],[158,"lua/lib/delayed.lua",15],[161,"lua/lib/delayed.lua",19],[169,"lua/lib/delayed.lua",29],[176,"lua/lib/delayed.lua",41],[185,"lua/lib/outbox.lua",15],[189,"lua/lib/outbox.lua",20],[190,"lua/lib/outbox.lua",22],[191,"lua/lib/outbox.lua",24],[192,"lua/lib/outbox.lua",27],[193,"lua/lib/outbox.lua",29],[197,"lua/lib/outbox.lua",35],[209,"lua/lib/outbox.lua",88],[238,"lua/lib/outbox.lua",131],[241,"lua/lib/limited.lua",12],[242,"lua/lib/limited.lua",96],[254,"lua/lib/notify.lua",19],[255,"lua/lib/notify.lua",22],[264,"lua/lib/notify.lua",34],[265,"lua/lib/notify.lua",36],[270,"lua/lib/notify.lua",43],[286,"lua/lib/notify.lua",60],[298,"lua/lib/notify.lua",74],[308,"lua/lib/notify.lua",85],[326,"lua/lib/notify.lua",105],[333,"lua/lib/notify.lua",115],[345,"lua/lib/notify.lua",130],[361,"lua/lib/notify.lua",148],[373,"lua/lib/notify.lua",161],[376,"lua/lib/notify.lua",166],[387,"lua/lib/notify.lua",179],[389,"lua/lib/notify.lua",182],[400,"lua/lib/notify.lua",194],[405,"lua/lib/notify.lua",200],[408,"lua/lib/notify.lua",205],[413,"lua/lib/notify.lua",212],[443,"lua/lib/notify.lua",244],[465,"lua/lib/notify.lua",268],[466,"lua/lib/notify.lua",270],[472,"lua/lib/notify.lua",277],[486,"lua/lib/notify.lua",292],[488,"lua/lib/notify.lua",296],[494,"lua/lib/notify.lua",303],[497,"lua/batch/cancel.lua",17]],
 });
 
 /** Makes a batch real: its segments were written before, under names that expire; here they get their own, and its work See lua/batch/create.lua. */
@@ -1841,22 +1841,22 @@ local function batch_tell(b, now)
   call('SPUBLISH', root .. 'progress:' .. b.core, string.format('%s %s %d %d %d %d %d %d %d ', number, b.s, b.n, b.c, b.f,
     b.x, b.r, now, b.z or 0) .. (now < tonumber(tasks_till) and b.told and table.concat(b.told, ',') or ''))
 end
+local function batch_field(fields, name, value)
+  fields[#fields + 1] = name
+  fields[#fields + 1] = value
+end
 local function batch_save(now)
   for _, b in ipairs(batches_loaded) do
     if b.dirty then
       local fields = { 's', b.s, 'n', b.n, 'c', b.c, 'f', b.f, 'x', b.x, 'r', b.r, 'v', b.v + 1, 'u', now }
-      local function field(name, value)
-        fields[#fields + 1] = name
-        fields[#fields + 1] = value
-      end
       if b.opened then
-        field('a', b.a)
-        field('t', b.t)
+        batch_field(fields, 'a', b.a)
+        batch_field(fields, 't', b.t)
       end
-      if b.appended then field('q', b.q) end
-      if b.g_new then field('g', b.g) end
-      if b.z then field('z', b.z) end
-      if b.begun then field('p', b.begun) end
+      if b.appended then batch_field(fields, 'q', b.q) end
+      if b.g_new then batch_field(fields, 'g', b.g) end
+      if b.z then batch_field(fields, 'z', b.z) end
+      if b.begun then batch_field(fields, 'p', b.begun) end
       call('HSET', b.key, unpack(fields, 1, #fields))
       if b.s ~= b.s_was then
         call('ZREM', list_key(b, b.s_was), b.core)
@@ -2210,7 +2210,7 @@ if b.h then
   ring_bell()
 end
 return 1`,
-  map: [[1,"lua/batch/release.lua",1],[2,"lua/batch/release.lua",4],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/batch.lua",13],[11,"lua/lib/batch.lua",15],[32,"lua/lib/batch.lua",38],[37,"lua/lib/batch.lua",44],[38,"lua/lib/batch.lua",84],[54,"lua/lib/batch.lua",110],[57,"lua/lib/batch.lua",130],[65,"lua/lib/batch.lua",139],[95,"lua/lib/ring.lua",4],[96,"lua/lib/ring.lua",31],[103,"lua/lib/ring.lua",40],[107,"lua/lib/ready.lua",9],[108,"lua/lib/ready.lua",11],[109,"lua/lib/ready.lua",14],[123,"lua/lib/ready.lua",29],[128,"lua/lib/ready.lua",35],[140,"lua/lib/ready.lua",48],[143,"lua/lib/delayed.lua",4],[145,"lua/lib/delayed.lua",7],[146,"lua/lib/delayed.lua",9],[150,"lua/lib/delayed.lua",15],[153,"lua/lib/delayed.lua",19],[161,"lua/lib/delayed.lua",29],[168,"lua/lib/delayed.lua",41],[177,"lua/lib/notify.lua",19],[178,"lua/lib/notify.lua",22],[187,"lua/lib/notify.lua",34],[188,"lua/lib/notify.lua",36],[193,"lua/lib/notify.lua",43],[209,"lua/lib/notify.lua",60],[221,"lua/lib/notify.lua",74],[231,"lua/lib/notify.lua",85],[249,"lua/lib/notify.lua",105],[256,"lua/lib/notify.lua",115],[268,"lua/lib/notify.lua",130],[284,"lua/lib/notify.lua",148],[296,"lua/lib/notify.lua",161],[299,"lua/lib/notify.lua",166],[310,"lua/lib/notify.lua",179],[312,"lua/lib/notify.lua",182],[323,"lua/lib/notify.lua",194],[328,"lua/lib/notify.lua",200],[331,"lua/lib/notify.lua",205],[336,"lua/lib/notify.lua",212],[366,"lua/lib/notify.lua",244],[388,"lua/lib/notify.lua",268],[389,"lua/lib/notify.lua",270],[395,"lua/lib/notify.lua",277],[409,"lua/lib/notify.lua",292],[411,"lua/lib/notify.lua",296],[417,"lua/lib/notify.lua",303],[420,"lua/batch/release.lua",13]],
+  map: [[1,"lua/batch/release.lua",1],[2,"lua/batch/release.lua",4],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/batch.lua",13],[11,"lua/lib/batch.lua",15],[32,"lua/lib/batch.lua",38],[37,"lua/lib/batch.lua",44],[38,"lua/lib/batch.lua",84],[54,"lua/lib/batch.lua",110],[57,"lua/lib/batch.lua",130],[65,"lua/lib/batch.lua",139],[69,"lua/lib/batch.lua",144],[95,"lua/lib/ring.lua",4],[96,"lua/lib/ring.lua",31],[103,"lua/lib/ring.lua",40],[107,"lua/lib/ready.lua",9],[108,"lua/lib/ready.lua",11],[109,"lua/lib/ready.lua",14],[123,"lua/lib/ready.lua",29],[128,"lua/lib/ready.lua",35],[140,"lua/lib/ready.lua",48],[143,"lua/lib/delayed.lua",4],[145,"lua/lib/delayed.lua",7],[146,"lua/lib/delayed.lua",9],[150,"lua/lib/delayed.lua",15],[153,"lua/lib/delayed.lua",19],[161,"lua/lib/delayed.lua",29],[168,"lua/lib/delayed.lua",41],[177,"lua/lib/notify.lua",19],[178,"lua/lib/notify.lua",22],[187,"lua/lib/notify.lua",34],[188,"lua/lib/notify.lua",36],[193,"lua/lib/notify.lua",43],[209,"lua/lib/notify.lua",60],[221,"lua/lib/notify.lua",74],[231,"lua/lib/notify.lua",85],[249,"lua/lib/notify.lua",105],[256,"lua/lib/notify.lua",115],[268,"lua/lib/notify.lua",130],[284,"lua/lib/notify.lua",148],[296,"lua/lib/notify.lua",161],[299,"lua/lib/notify.lua",166],[310,"lua/lib/notify.lua",179],[312,"lua/lib/notify.lua",182],[323,"lua/lib/notify.lua",194],[328,"lua/lib/notify.lua",200],[331,"lua/lib/notify.lua",205],[336,"lua/lib/notify.lua",212],[366,"lua/lib/notify.lua",244],[388,"lua/lib/notify.lua",268],[389,"lua/lib/notify.lua",270],[395,"lua/lib/notify.lua",277],[409,"lua/lib/notify.lua",292],[411,"lua/lib/notify.lua",296],[417,"lua/lib/notify.lua",303],[420,"lua/batch/release.lua",13]],
 });
 
 /** Sets a batch right by its state bytes, which the caller has counted: counters, its end where nothing is left to finish, its See lua/batch/repair.lua. */
@@ -2289,22 +2289,22 @@ local function batch_tell(b, now)
   call('SPUBLISH', root .. 'progress:' .. b.core, string.format('%s %s %d %d %d %d %d %d %d ', number, b.s, b.n, b.c, b.f,
     b.x, b.r, now, b.z or 0) .. (now < tonumber(tasks_till) and b.told and table.concat(b.told, ',') or ''))
 end
+local function batch_field(fields, name, value)
+  fields[#fields + 1] = name
+  fields[#fields + 1] = value
+end
 local function batch_save(now)
   for _, b in ipairs(batches_loaded) do
     if b.dirty then
       local fields = { 's', b.s, 'n', b.n, 'c', b.c, 'f', b.f, 'x', b.x, 'r', b.r, 'v', b.v + 1, 'u', now }
-      local function field(name, value)
-        fields[#fields + 1] = name
-        fields[#fields + 1] = value
-      end
       if b.opened then
-        field('a', b.a)
-        field('t', b.t)
+        batch_field(fields, 'a', b.a)
+        batch_field(fields, 't', b.t)
       end
-      if b.appended then field('q', b.q) end
-      if b.g_new then field('g', b.g) end
-      if b.z then field('z', b.z) end
-      if b.begun then field('p', b.begun) end
+      if b.appended then batch_field(fields, 'q', b.q) end
+      if b.g_new then batch_field(fields, 'g', b.g) end
+      if b.z then batch_field(fields, 'z', b.z) end
+      if b.begun then batch_field(fields, 'p', b.begun) end
       call('HSET', b.key, unpack(fields, 1, #fields))
       if b.s ~= b.s_was then
         call('ZREM', list_key(b, b.s_was), b.core)
@@ -2711,7 +2711,7 @@ for _, key in ipairs(lost) do call('ZADD', key, b.t, core) end
 for _, key in ipairs(strange) do call('ZREM', key, core) end
 ring_bell(due_lost and due_ms or nil)
 return repaired`,
-  map: [[1,"lua/batch/repair.lua",1],[2,"lua/batch/repair.lua",8],[13,"lua/lib/root.lua",2],[15,"lua/lib/root.lua",8],[16,"lua/lib/batch.lua",13],[17,"lua/lib/batch.lua",15],[38,"lua/lib/batch.lua",44],[39,"lua/lib/batch.lua",84],[55,"lua/lib/batch.lua",110],[58,"lua/lib/batch.lua",115],[63,"lua/lib/batch.lua",130],[71,"lua/lib/batch.lua",139],[101,"lua/lib/seen.lua",4],[104,"lua/lib/places.lua",5],[111,"lua/lib/places.lua",14],[116,"lua/lib/places.lua",21],[130,"lua/lib/ring.lua",4],[131,"lua/lib/ring.lua",31],[138,"lua/lib/ring.lua",40],[142,"lua/lib/ready.lua",9],[143,"lua/lib/ready.lua",11],[144,"lua/lib/ready.lua",14],[158,"lua/lib/ready.lua",29],[163,"lua/lib/ready.lua",35],[175,"lua/lib/ready.lua",48],[178,"lua/lib/delayed.lua",4],[180,"lua/lib/delayed.lua",7],[181,"lua/lib/delayed.lua",9],[185,"lua/lib/delayed.lua",15],[188,"lua/lib/delayed.lua",19],[196,"lua/lib/delayed.lua",29],[203,"lua/lib/delayed.lua",41],[212,"lua/lib/notify.lua",19],[213,"lua/lib/notify.lua",22],[222,"lua/lib/notify.lua",34],[223,"lua/lib/notify.lua",36],[228,"lua/lib/notify.lua",43],[244,"lua/lib/notify.lua",60],[256,"lua/lib/notify.lua",74],[266,"lua/lib/notify.lua",85],[284,"lua/lib/notify.lua",105],[291,"lua/lib/notify.lua",115],[303,"lua/lib/notify.lua",130],[319,"lua/lib/notify.lua",148],[331,"lua/lib/notify.lua",161],[334,"lua/lib/notify.lua",166],[345,"lua/lib/notify.lua",179],[347,"lua/lib/notify.lua",182],[358,"lua/lib/notify.lua",194],[363,"lua/lib/notify.lua",200],[366,"lua/lib/notify.lua",205],[371,"lua/lib/notify.lua",212],[401,"lua/lib/notify.lua",244],[423,"lua/lib/notify.lua",268],[424,"lua/lib/notify.lua",270],[430,"lua/lib/notify.lua",277],[444,"lua/lib/notify.lua",292],[446,"lua/lib/notify.lua",296],[452,"lua/lib/notify.lua",303],[455,"lua/batch/repair.lua",25],[458,"lua/batch/repair.lua",29],[477,"lua/batch/repair.lua",50],[480,"lua/batch/repair.lua",54],[485,"lua/batch/repair.lua",60]],
+  map: [[1,"lua/batch/repair.lua",1],[2,"lua/batch/repair.lua",8],[13,"lua/lib/root.lua",2],[15,"lua/lib/root.lua",8],[16,"lua/lib/batch.lua",13],[17,"lua/lib/batch.lua",15],[38,"lua/lib/batch.lua",44],[39,"lua/lib/batch.lua",84],[55,"lua/lib/batch.lua",110],[58,"lua/lib/batch.lua",115],[63,"lua/lib/batch.lua",130],[71,"lua/lib/batch.lua",139],[75,"lua/lib/batch.lua",144],[101,"lua/lib/seen.lua",4],[104,"lua/lib/places.lua",5],[111,"lua/lib/places.lua",14],[116,"lua/lib/places.lua",21],[130,"lua/lib/ring.lua",4],[131,"lua/lib/ring.lua",31],[138,"lua/lib/ring.lua",40],[142,"lua/lib/ready.lua",9],[143,"lua/lib/ready.lua",11],[144,"lua/lib/ready.lua",14],[158,"lua/lib/ready.lua",29],[163,"lua/lib/ready.lua",35],[175,"lua/lib/ready.lua",48],[178,"lua/lib/delayed.lua",4],[180,"lua/lib/delayed.lua",7],[181,"lua/lib/delayed.lua",9],[185,"lua/lib/delayed.lua",15],[188,"lua/lib/delayed.lua",19],[196,"lua/lib/delayed.lua",29],[203,"lua/lib/delayed.lua",41],[212,"lua/lib/notify.lua",19],[213,"lua/lib/notify.lua",22],[222,"lua/lib/notify.lua",34],[223,"lua/lib/notify.lua",36],[228,"lua/lib/notify.lua",43],[244,"lua/lib/notify.lua",60],[256,"lua/lib/notify.lua",74],[266,"lua/lib/notify.lua",85],[284,"lua/lib/notify.lua",105],[291,"lua/lib/notify.lua",115],[303,"lua/lib/notify.lua",130],[319,"lua/lib/notify.lua",148],[331,"lua/lib/notify.lua",161],[334,"lua/lib/notify.lua",166],[345,"lua/lib/notify.lua",179],[347,"lua/lib/notify.lua",182],[358,"lua/lib/notify.lua",194],[363,"lua/lib/notify.lua",200],[366,"lua/lib/notify.lua",205],[371,"lua/lib/notify.lua",212],[401,"lua/lib/notify.lua",244],[423,"lua/lib/notify.lua",268],[424,"lua/lib/notify.lua",270],[430,"lua/lib/notify.lua",277],[444,"lua/lib/notify.lua",292],[446,"lua/lib/notify.lua",296],[452,"lua/lib/notify.lua",303],[455,"lua/batch/repair.lua",25],[458,"lua/batch/repair.lua",29],[477,"lua/batch/repair.lua",50],[480,"lua/batch/repair.lua",54],[485,"lua/batch/repair.lua",60]],
 });
 
 /** Queues tasks again that wait and lie in no queue, or that are in flight and held by nobody: what a lost write left behind. See lua/batch/requeue.lua. */
@@ -2795,22 +2795,22 @@ local function batch_tell(b, now)
   call('SPUBLISH', root .. 'progress:' .. b.core, string.format('%s %s %d %d %d %d %d %d %d ', number, b.s, b.n, b.c, b.f,
     b.x, b.r, now, b.z or 0) .. (now < tonumber(tasks_till) and b.told and table.concat(b.told, ',') or ''))
 end
+local function batch_field(fields, name, value)
+  fields[#fields + 1] = name
+  fields[#fields + 1] = value
+end
 local function batch_save(now)
   for _, b in ipairs(batches_loaded) do
     if b.dirty then
       local fields = { 's', b.s, 'n', b.n, 'c', b.c, 'f', b.f, 'x', b.x, 'r', b.r, 'v', b.v + 1, 'u', now }
-      local function field(name, value)
-        fields[#fields + 1] = name
-        fields[#fields + 1] = value
-      end
       if b.opened then
-        field('a', b.a)
-        field('t', b.t)
+        batch_field(fields, 'a', b.a)
+        batch_field(fields, 't', b.t)
       end
-      if b.appended then field('q', b.q) end
-      if b.g_new then field('g', b.g) end
-      if b.z then field('z', b.z) end
-      if b.begun then field('p', b.begun) end
+      if b.appended then batch_field(fields, 'q', b.q) end
+      if b.g_new then batch_field(fields, 'g', b.g) end
+      if b.z then batch_field(fields, 'z', b.z) end
+      if b.begun then batch_field(fields, 'p', b.begun) end
       call('HSET', b.key, unpack(fields, 1, #fields))
       if b.s ~= b.s_was then
         call('ZREM', list_key(b, b.s_was), b.core)
@@ -3315,7 +3315,7 @@ ring_bell()
 outbox_bell()
 b.v = b.v + 1
 return { waited, flew, batch_seen(b) }`,
-  map: [[1,"lua/batch/requeue.lua",1],[2,"lua/batch/requeue.lua",8],[3,"lua/batch/requeue.lua",13],[4,"lua/batch/requeue.lua",12],[5,"lua/batch/requeue.lua",11],[6,"lua/batch/requeue.lua",10],[7,"lua/batch/requeue.lua",9],[8,"lua/batch/requeue.lua",14],[9,"lua/lib/root.lua",2],[11,"lua/lib/root.lua",8],[12,"lua/lib/batch.lua",13],[13,"lua/lib/batch.lua",15],[34,"lua/lib/batch.lua",44],[35,"lua/lib/batch.lua",50],[36,"lua/lib/batch.lua",52],[37,"lua/lib/batch.lua",63],[49,"lua/lib/batch.lua",84],[65,"lua/lib/batch.lua",110],[68,"lua/lib/batch.lua",130],[76,"lua/lib/batch.lua",139],[106,"lua/lib/seen.lua",4],[109,"lua/lib/ring.lua",4],[110,"lua/lib/ring.lua",31],[117,"lua/lib/ring.lua",40],[121,"lua/lib/ready.lua",9],[122,"lua/lib/ready.lua",11],[123,"lua/lib/ready.lua",14],[137,"lua/lib/ready.lua",29],[142,"lua/lib/ready.lua",35],[154,"lua/lib/ready.lua",48],[157,"lua/lib/delayed.lua",4],[159,"lua/lib/delayed.lua",7],[160,"lua/lib/delayed.lua",9],[164,"lua/lib/delayed.lua",15],[167,"lua/lib/delayed.lua",19],[175,"lua/lib/delayed.lua",29],[182,"lua/lib/delayed.lua",41],[191,"lua/lib/outbox.lua",15],[195,"lua/lib/outbox.lua",20],[196,"lua/lib/outbox.lua",22],[197,"lua/lib/outbox.lua",24],[198,"lua/lib/outbox.lua",27],[199,"lua/lib/outbox.lua",29],[203,"lua/lib/outbox.lua",35],[215,"lua/lib/outbox.lua",49],[219,"lua/lib/outbox.lua",54],[229,"lua/lib/outbox.lua",66],[233,"lua/lib/outbox.lua",88],[262,"lua/lib/outbox.lua",131],[265,"lua/lib/limited.lua",18],[272,"lua/lib/limited.lua",33],[283,"lua/lib/limited.lua",46],[287,"lua/lib/limited.lua",129],[294,"lua/lib/notify.lua",19],[295,"lua/lib/notify.lua",22],[304,"lua/lib/notify.lua",34],[305,"lua/lib/notify.lua",36],[310,"lua/lib/notify.lua",43],[326,"lua/lib/notify.lua",60],[338,"lua/lib/notify.lua",74],[348,"lua/lib/notify.lua",85],[366,"lua/lib/notify.lua",105],[373,"lua/lib/notify.lua",115],[385,"lua/lib/notify.lua",130],[401,"lua/lib/notify.lua",148],[413,"lua/lib/notify.lua",161],[416,"lua/lib/notify.lua",166],[427,"lua/lib/notify.lua",179],[429,"lua/lib/notify.lua",182],[440,"lua/lib/notify.lua",194],[445,"lua/lib/notify.lua",200],[448,"lua/lib/notify.lua",205],[453,"lua/lib/notify.lua",212],[483,"lua/lib/notify.lua",244],[505,"lua/lib/notify.lua",268],[506,"lua/lib/notify.lua",270],[512,"lua/lib/notify.lua",277],[526,"lua/lib/notify.lua",292],[528,"lua/lib/notify.lua",296],[534,"lua/lib/notify.lua",303],[537,"lua/batch/requeue.lua",21],[542,"lua/batch/requeue.lua",27],[552,"lua/batch/requeue.lua",38],[584,"lua/batch/requeue.lua",71],[587,"lua/batch/requeue.lua",75]],
+  map: [[1,"lua/batch/requeue.lua",1],[2,"lua/batch/requeue.lua",8],[3,"lua/batch/requeue.lua",13],[4,"lua/batch/requeue.lua",12],[5,"lua/batch/requeue.lua",11],[6,"lua/batch/requeue.lua",10],[7,"lua/batch/requeue.lua",9],[8,"lua/batch/requeue.lua",14],[9,"lua/lib/root.lua",2],[11,"lua/lib/root.lua",8],[12,"lua/lib/batch.lua",13],[13,"lua/lib/batch.lua",15],[34,"lua/lib/batch.lua",44],[35,"lua/lib/batch.lua",50],[36,"lua/lib/batch.lua",52],[37,"lua/lib/batch.lua",63],[49,"lua/lib/batch.lua",84],[65,"lua/lib/batch.lua",110],[68,"lua/lib/batch.lua",130],[76,"lua/lib/batch.lua",139],[80,"lua/lib/batch.lua",144],[106,"lua/lib/seen.lua",4],[109,"lua/lib/ring.lua",4],[110,"lua/lib/ring.lua",31],[117,"lua/lib/ring.lua",40],[121,"lua/lib/ready.lua",9],[122,"lua/lib/ready.lua",11],[123,"lua/lib/ready.lua",14],[137,"lua/lib/ready.lua",29],[142,"lua/lib/ready.lua",35],[154,"lua/lib/ready.lua",48],[157,"lua/lib/delayed.lua",4],[159,"lua/lib/delayed.lua",7],[160,"lua/lib/delayed.lua",9],[164,"lua/lib/delayed.lua",15],[167,"lua/lib/delayed.lua",19],[175,"lua/lib/delayed.lua",29],[182,"lua/lib/delayed.lua",41],[191,"lua/lib/outbox.lua",15],[195,"lua/lib/outbox.lua",20],[196,"lua/lib/outbox.lua",22],[197,"lua/lib/outbox.lua",24],[198,"lua/lib/outbox.lua",27],[199,"lua/lib/outbox.lua",29],[203,"lua/lib/outbox.lua",35],[215,"lua/lib/outbox.lua",49],[219,"lua/lib/outbox.lua",54],[229,"lua/lib/outbox.lua",66],[233,"lua/lib/outbox.lua",88],[262,"lua/lib/outbox.lua",131],[265,"lua/lib/limited.lua",18],[272,"lua/lib/limited.lua",33],[283,"lua/lib/limited.lua",46],[287,"lua/lib/limited.lua",129],[294,"lua/lib/notify.lua",19],[295,"lua/lib/notify.lua",22],[304,"lua/lib/notify.lua",34],[305,"lua/lib/notify.lua",36],[310,"lua/lib/notify.lua",43],[326,"lua/lib/notify.lua",60],[338,"lua/lib/notify.lua",74],[348,"lua/lib/notify.lua",85],[366,"lua/lib/notify.lua",105],[373,"lua/lib/notify.lua",115],[385,"lua/lib/notify.lua",130],[401,"lua/lib/notify.lua",148],[413,"lua/lib/notify.lua",161],[416,"lua/lib/notify.lua",166],[427,"lua/lib/notify.lua",179],[429,"lua/lib/notify.lua",182],[440,"lua/lib/notify.lua",194],[445,"lua/lib/notify.lua",200],[448,"lua/lib/notify.lua",205],[453,"lua/lib/notify.lua",212],[483,"lua/lib/notify.lua",244],[505,"lua/lib/notify.lua",268],[506,"lua/lib/notify.lua",270],[512,"lua/lib/notify.lua",277],[526,"lua/lib/notify.lua",292],[528,"lua/lib/notify.lua",296],[534,"lua/lib/notify.lua",303],[537,"lua/batch/requeue.lua",21],[542,"lua/batch/requeue.lua",27],[552,"lua/batch/requeue.lua",38],[584,"lua/batch/requeue.lua",71],[587,"lua/batch/requeue.lua",75]],
 });
 
 /** Runs the failed tasks of a failed or expired batch again, whatever their number: a new round, with an expiry of its own. See lua/batch/retry.lua. */
@@ -3377,22 +3377,22 @@ local function batch_tell(b, now)
   call('SPUBLISH', root .. 'progress:' .. b.core, string.format('%s %s %d %d %d %d %d %d %d ', number, b.s, b.n, b.c, b.f,
     b.x, b.r, now, b.z or 0) .. (now < tonumber(tasks_till) and b.told and table.concat(b.told, ',') or ''))
 end
+local function batch_field(fields, name, value)
+  fields[#fields + 1] = name
+  fields[#fields + 1] = value
+end
 local function batch_save(now)
   for _, b in ipairs(batches_loaded) do
     if b.dirty then
       local fields = { 's', b.s, 'n', b.n, 'c', b.c, 'f', b.f, 'x', b.x, 'r', b.r, 'v', b.v + 1, 'u', now }
-      local function field(name, value)
-        fields[#fields + 1] = name
-        fields[#fields + 1] = value
-      end
       if b.opened then
-        field('a', b.a)
-        field('t', b.t)
+        batch_field(fields, 'a', b.a)
+        batch_field(fields, 't', b.t)
       end
-      if b.appended then field('q', b.q) end
-      if b.g_new then field('g', b.g) end
-      if b.z then field('z', b.z) end
-      if b.begun then field('p', b.begun) end
+      if b.appended then batch_field(fields, 'q', b.q) end
+      if b.g_new then batch_field(fields, 'g', b.g) end
+      if b.z then batch_field(fields, 'z', b.z) end
+      if b.begun then batch_field(fields, 'p', b.begun) end
       call('HSET', b.key, unpack(fields, 1, #fields))
       if b.s ~= b.s_was then
         call('ZREM', list_key(b, b.s_was), b.core)
@@ -3541,7 +3541,7 @@ queue_write()
 ring_bell()
 idem_write(answer('retried', now_ms))
 return answer('retried', now_ms)`,
-  map: [[1,"lua/batch/retry.lua",1],[2,"lua/batch/retry.lua",7],[11,"lua/lib/root.lua",2],[13,"lua/lib/root.lua",8],[14,"lua/lib/batch.lua",13],[15,"lua/lib/batch.lua",15],[36,"lua/lib/batch.lua",38],[41,"lua/lib/batch.lua",50],[42,"lua/lib/batch.lua",52],[43,"lua/lib/batch.lua",110],[46,"lua/lib/batch.lua",130],[54,"lua/lib/batch.lua",139],[84,"lua/lib/round.lua",9],[88,"lua/lib/round.lua",14],[92,"lua/lib/round.lua",19],[96,"lua/lib/ring.lua",4],[97,"lua/lib/ring.lua",31],[104,"lua/lib/ring.lua",40],[108,"lua/lib/ready.lua",9],[109,"lua/lib/ready.lua",11],[110,"lua/lib/ready.lua",14],[124,"lua/lib/ready.lua",29],[129,"lua/lib/ready.lua",35],[141,"lua/lib/ready.lua",48],[144,"lua/lib/delayed.lua",4],[146,"lua/lib/delayed.lua",7],[147,"lua/lib/delayed.lua",19],[155,"lua/lib/delayed.lua",29],[162,"lua/lib/delayed.lua",41],[171,"lua/lib/idem.lua",6],[172,"lua/lib/idem.lua",9],[177,"lua/lib/idem.lua",15],[183,"lua/lib/operation.lua",4],[184,"lua/lib/operation.lua",6],[187,"lua/lib/operation.lua",11],[193,"lua/lib/operation.lua",18],[198,"lua/batch/retry.lua",23],[200,"lua/batch/retry.lua",26],[201,"lua/batch/retry.lua",28],[207,"lua/batch/retry.lua",35],[210,"lua/batch/retry.lua",39]],
+  map: [[1,"lua/batch/retry.lua",1],[2,"lua/batch/retry.lua",7],[11,"lua/lib/root.lua",2],[13,"lua/lib/root.lua",8],[14,"lua/lib/batch.lua",13],[15,"lua/lib/batch.lua",15],[36,"lua/lib/batch.lua",38],[41,"lua/lib/batch.lua",50],[42,"lua/lib/batch.lua",52],[43,"lua/lib/batch.lua",110],[46,"lua/lib/batch.lua",130],[54,"lua/lib/batch.lua",139],[58,"lua/lib/batch.lua",144],[84,"lua/lib/round.lua",9],[88,"lua/lib/round.lua",14],[92,"lua/lib/round.lua",19],[96,"lua/lib/ring.lua",4],[97,"lua/lib/ring.lua",31],[104,"lua/lib/ring.lua",40],[108,"lua/lib/ready.lua",9],[109,"lua/lib/ready.lua",11],[110,"lua/lib/ready.lua",14],[124,"lua/lib/ready.lua",29],[129,"lua/lib/ready.lua",35],[141,"lua/lib/ready.lua",48],[144,"lua/lib/delayed.lua",4],[146,"lua/lib/delayed.lua",7],[147,"lua/lib/delayed.lua",19],[155,"lua/lib/delayed.lua",29],[162,"lua/lib/delayed.lua",41],[171,"lua/lib/idem.lua",6],[172,"lua/lib/idem.lua",9],[177,"lua/lib/idem.lua",15],[183,"lua/lib/operation.lua",4],[184,"lua/lib/operation.lua",6],[187,"lua/lib/operation.lua",11],[193,"lua/lib/operation.lua",18],[198,"lua/batch/retry.lua",23],[200,"lua/batch/retry.lua",26],[201,"lua/batch/retry.lua",28],[207,"lua/batch/retry.lua",35],[210,"lua/batch/retry.lua",39]],
 });
 
 /** Writes down which tasks of a batch failed because it expired, a slice at a call: `e` in place of the bytes that say so See lua/batch/sweep.lua. */
@@ -3703,11 +3703,11 @@ call('EXISTS', meta, root .. '?')
 local LANE_STEP_US, LANE_SEQ_FIRST = 1000000, 100000000 -- more than any index of a task, so that places are not negative
 local LANE_FIELDS = { 'account', 'name', 'kind', 'form', 'max', 'rate', 'interval_s', 'lock_s', 'queue_s', 'valid_s', 'cooldown', 'deleted',
   't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem', 'lag', 'way',
-  'last', 'hold', 'held', 'lost' }
+  'last', 'hold', 'opens', 'lost' }
 local LANE_KEYS = { '', ':q', ':e', ':first', ':until', ':n', ':dropped', ':use', ':log', ':run' }
 local LANE_TEXTS = { account = true, name = true, kind = true, form = true, cooldown = true }
 local LANE_STATE = { 't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem', 'lag', 'way',
-  'last', 'hold', 'held', 'lost' }
+  'last', 'hold', 'opens', 'lost' }
 local lanes_loaded, lanes_by_core = {}, {}
 local machines = {}
 do
@@ -4091,7 +4091,7 @@ local function lane_load(core, now_us)
   if lane.t and lane.v < lane.t then
     if lane.t - lane.v > LANE_STEP_US then
       lane.since = math.max(lane.since or 0, lane.t - lane.skew + 1000)
-      lane.hold, lane.held = 0, 0
+      lane.last, lane.lag, lane.hold, lane.opens = 0, 0, 0, 0
       lane.skew = lane.skew + math.ceil((lane.t - lane.v) / 1000) * 1000
     end
     lane.v = math.max(lane.t, now_us + lane.skew)
@@ -4139,11 +4139,11 @@ call('EXISTS', meta, root .. '?')
 local LANE_STEP_US, LANE_SEQ_FIRST = 1000000, 100000000 -- more than any index of a task, so that places are not negative
 local LANE_FIELDS = { 'account', 'name', 'kind', 'form', 'max', 'rate', 'interval_s', 'lock_s', 'queue_s', 'valid_s', 'cooldown', 'deleted',
   't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem', 'lag', 'way',
-  'last', 'hold', 'held', 'lost' }
+  'last', 'hold', 'opens', 'lost' }
 local LANE_KEYS = { '', ':q', ':e', ':first', ':until', ':n', ':dropped', ':use', ':log', ':run' }
 local LANE_TEXTS = { account = true, name = true, kind = true, form = true, cooldown = true }
 local LANE_STATE = { 't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem', 'lag', 'way',
-  'last', 'hold', 'held', 'lost' }
+  'last', 'hold', 'opens', 'lost' }
 local lanes_loaded, lanes_by_core = {}, {}
 local lane_bell = false
 local machines = {}
@@ -4570,7 +4570,7 @@ local function lane_load(core, now_us)
   if lane.t and lane.v < lane.t then
     if lane.t - lane.v > LANE_STEP_US then
       lane.since = math.max(lane.since or 0, lane.t - lane.skew + 1000)
-      lane.hold, lane.held = 0, 0
+      lane.last, lane.lag, lane.hold, lane.opens = 0, 0, 0, 0
       lane.skew = lane.skew + math.ceil((lane.t - lane.v) / 1000) * 1000
     end
     lane.v = math.max(lane.t, now_us + lane.skew)
@@ -4704,7 +4704,7 @@ lane_plan()
 call('HSET', lane.key, 'deleted', lane_text(math.floor(now_us / 1000)))
 lane_write()
 return record_reply(lane)`,
-  map: [[1,"lua/limiter/delete.lua",1],[2,"lua/limiter/delete.lua",4],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/lane.lua",34],[17,"lua/lib/lane.lua",44],[19,"lua/lib/lane.lua",62],[20,"lua/lib/limiter/aligned.lua",2],[22,"lua/lib/limiter/aligned.lua",5],[26,"lua/lib/limiter/aligned.lua",10],[35,"lua/lib/limiter/aligned.lua",20],[36,"lua/lib/limiter/aligned.lua",22],[37,"lua/lib/limiter/aligned.lua",24],[48,"lua/lib/limiter/aligned.lua",36],[54,"lua/lib/limiter/level.lua",9],[58,"lua/lib/limiter/level.lua",14],[59,"lua/lib/limiter/level.lua",17],[64,"lua/lib/limiter/level.lua",24],[69,"lua/lib/limiter/level.lua",30],[73,"lua/lib/limiter/level.lua",36],[74,"lua/lib/limiter/level.lua",38],[85,"lua/lib/limiter/level.lua",50],[93,"lua/lib/limiter/level.lua",60],[109,"lua/lib/limiter/level.lua",79],[115,"lua/lib/limiter/level.lua",86],[134,"lua/lib/limiter/level.lua",106],[141,"lua/lib/limiter/level.lua",114],[142,"lua/lib/limiter/level.lua",116],[201,"lua/lib/limiter/slots.lua",4],[203,"lua/lib/limiter/slots.lua",7],[204,"lua/lib/limiter/slots.lua",9],[205,"lua/lib/limiter/slots.lua",12],[220,"lua/lib/limiter/slots.lua",28],[230,"lua/lib/limiter/slots.lua",39],[235,"lua/lib/limiter/slots.lua",45],[259,"lua/lib/limiter/window.lua",4],[261,"lua/lib/limiter/window.lua",7],[262,"lua/lib/limiter/window.lua",9],[263,"lua/lib/limiter/window.lua",12],[267,"lua/lib/limiter/window.lua",17],[271,"lua/lib/limiter/window.lua",23],[281,"lua/lib/limiter/window.lua",35],[290,"lua/lib/limiter/window.lua",45],[296,"lua/lib/limiter/window.lua",53],[307,"lua/lib/limiter/window.lua",66],[316,"lua/lib/limiter/window.lua",76],[350,"lua/lib/limiter/window.lua",112],[384,"lua/lib/tally.lua",6],[385,"lua/lib/tally.lua",8],[386,"lua/lib/tally.lua",11],[400,"lua/lib/tally.lua",27],[423,"lua/lib/tally.lua",51],[426,"lua/lib/lane.lua",66],[427,"lua/lib/lane.lua",68],[428,"lua/lib/lane.lua",71],[442,"lua/lib/lane.lua",86],[444,"lua/lib/lane.lua",89],[458,"lua/lib/lane.lua",110],[466,"lua/lib/lane.lua",128],[470,"lua/lib/lane.lua",152],[474,"lua/lib/lane.lua",183],[477,"lua/lib/lane.lua",298],[480,"lua/lib/lane.lua",302],[483,"lua/lib/lane.lua",306],[517,"lua/lib/lane.lua",341],[518,"lua/lib/lane.lua",344],[522,"lua/lib/lane.lua",350],[528,"lua/lib/lane.lua",357],[531,"lua/lib/lane.lua",361],[553,"lua/lib/lane.lua",384],[557,"lua/lib/record.lua",6],[558,"lua/lib/record.lua",9],[563,"lua/lib/record.lua",16],[570,"lua/limiter/delete.lua",12],[572,"lua/limiter/delete.lua",15]],
+  map: [[1,"lua/limiter/delete.lua",1],[2,"lua/limiter/delete.lua",4],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/lane.lua",34],[17,"lua/lib/lane.lua",44],[19,"lua/lib/lane.lua",62],[20,"lua/lib/limiter/aligned.lua",2],[22,"lua/lib/limiter/aligned.lua",5],[26,"lua/lib/limiter/aligned.lua",10],[35,"lua/lib/limiter/aligned.lua",20],[36,"lua/lib/limiter/aligned.lua",22],[37,"lua/lib/limiter/aligned.lua",24],[48,"lua/lib/limiter/aligned.lua",36],[54,"lua/lib/limiter/level.lua",9],[58,"lua/lib/limiter/level.lua",14],[59,"lua/lib/limiter/level.lua",17],[64,"lua/lib/limiter/level.lua",24],[69,"lua/lib/limiter/level.lua",30],[73,"lua/lib/limiter/level.lua",36],[74,"lua/lib/limiter/level.lua",38],[85,"lua/lib/limiter/level.lua",50],[93,"lua/lib/limiter/level.lua",60],[109,"lua/lib/limiter/level.lua",79],[115,"lua/lib/limiter/level.lua",86],[134,"lua/lib/limiter/level.lua",106],[141,"lua/lib/limiter/level.lua",114],[142,"lua/lib/limiter/level.lua",116],[201,"lua/lib/limiter/slots.lua",4],[203,"lua/lib/limiter/slots.lua",7],[204,"lua/lib/limiter/slots.lua",9],[205,"lua/lib/limiter/slots.lua",12],[220,"lua/lib/limiter/slots.lua",28],[230,"lua/lib/limiter/slots.lua",39],[235,"lua/lib/limiter/slots.lua",45],[259,"lua/lib/limiter/window.lua",4],[261,"lua/lib/limiter/window.lua",7],[262,"lua/lib/limiter/window.lua",9],[263,"lua/lib/limiter/window.lua",12],[267,"lua/lib/limiter/window.lua",17],[271,"lua/lib/limiter/window.lua",23],[281,"lua/lib/limiter/window.lua",35],[290,"lua/lib/limiter/window.lua",45],[296,"lua/lib/limiter/window.lua",53],[307,"lua/lib/limiter/window.lua",66],[316,"lua/lib/limiter/window.lua",76],[350,"lua/lib/limiter/window.lua",112],[384,"lua/lib/tally.lua",6],[385,"lua/lib/tally.lua",8],[386,"lua/lib/tally.lua",11],[400,"lua/lib/tally.lua",27],[423,"lua/lib/tally.lua",51],[426,"lua/lib/lane.lua",66],[427,"lua/lib/lane.lua",68],[428,"lua/lib/lane.lua",71],[442,"lua/lib/lane.lua",86],[444,"lua/lib/lane.lua",89],[458,"lua/lib/lane.lua",113],[466,"lua/lib/lane.lua",131],[470,"lua/lib/lane.lua",155],[474,"lua/lib/lane.lua",186],[477,"lua/lib/lane.lua",278],[480,"lua/lib/lane.lua",282],[483,"lua/lib/lane.lua",286],[517,"lua/lib/lane.lua",321],[518,"lua/lib/lane.lua",324],[522,"lua/lib/lane.lua",330],[528,"lua/lib/lane.lua",337],[531,"lua/lib/lane.lua",341],[553,"lua/lib/lane.lua",364],[557,"lua/lib/record.lua",6],[558,"lua/lib/record.lua",9],[563,"lua/lib/record.lua",16],[570,"lua/limiter/delete.lua",12],[572,"lua/limiter/delete.lua",15]],
 });
 
 /** Changes a limiter. What it has let start until now counts by its new config; the tasks that wait feel it at once. See lua/limiter/patch.lua. */
@@ -4725,11 +4725,11 @@ call('EXISTS', meta, root .. '?')
 local LANE_STEP_US, LANE_SEQ_FIRST = 1000000, 100000000 -- more than any index of a task, so that places are not negative
 local LANE_FIELDS = { 'account', 'name', 'kind', 'form', 'max', 'rate', 'interval_s', 'lock_s', 'queue_s', 'valid_s', 'cooldown', 'deleted',
   't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem', 'lag', 'way',
-  'last', 'hold', 'held', 'lost' }
+  'last', 'hold', 'opens', 'lost' }
 local LANE_KEYS = { '', ':q', ':e', ':first', ':until', ':n', ':dropped', ':use', ':log', ':run' }
 local LANE_TEXTS = { account = true, name = true, kind = true, form = true, cooldown = true }
 local LANE_STATE = { 't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem', 'lag', 'way',
-  'last', 'hold', 'held', 'lost' }
+  'last', 'hold', 'opens', 'lost' }
 local lanes_loaded, lanes_by_core = {}, {}
 local lane_bell = false
 local machines = {}
@@ -5156,7 +5156,7 @@ local function lane_load(core, now_us)
   if lane.t and lane.v < lane.t then
     if lane.t - lane.v > LANE_STEP_US then
       lane.since = math.max(lane.since or 0, lane.t - lane.skew + 1000)
-      lane.hold, lane.held = 0, 0
+      lane.last, lane.lag, lane.hold, lane.opens = 0, 0, 0, 0
       lane.skew = lane.skew + math.ceil((lane.t - lane.v) / 1000) * 1000
     end
     lane.v = math.max(lane.t, now_us + lane.skew)
@@ -5303,7 +5303,7 @@ lane_plan()
 call('HSET', lane.key, 'updated', lane_text(math.floor(now_us / 1000)), unpack(fields, 1, #fields))
 lane_write()
 return record_reply(lane)`,
-  map: [[1,"lua/limiter/patch.lua",1],[2,"lua/limiter/patch.lua",3],[3,"lua/limiter/patch.lua",6],[4,"lua/limiter/patch.lua",5],[5,"lua/limiter/patch.lua",4],[6,"lua/limiter/patch.lua",7],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/lane.lua",34],[18,"lua/lib/lane.lua",44],[20,"lua/lib/lane.lua",62],[21,"lua/lib/limiter/aligned.lua",2],[23,"lua/lib/limiter/aligned.lua",5],[27,"lua/lib/limiter/aligned.lua",10],[36,"lua/lib/limiter/aligned.lua",20],[37,"lua/lib/limiter/aligned.lua",22],[38,"lua/lib/limiter/aligned.lua",24],[49,"lua/lib/limiter/aligned.lua",36],[55,"lua/lib/limiter/level.lua",9],[59,"lua/lib/limiter/level.lua",14],[60,"lua/lib/limiter/level.lua",17],[65,"lua/lib/limiter/level.lua",24],[70,"lua/lib/limiter/level.lua",30],[74,"lua/lib/limiter/level.lua",36],[75,"lua/lib/limiter/level.lua",38],[86,"lua/lib/limiter/level.lua",50],[94,"lua/lib/limiter/level.lua",60],[110,"lua/lib/limiter/level.lua",79],[116,"lua/lib/limiter/level.lua",86],[135,"lua/lib/limiter/level.lua",106],[142,"lua/lib/limiter/level.lua",114],[143,"lua/lib/limiter/level.lua",116],[202,"lua/lib/limiter/slots.lua",4],[204,"lua/lib/limiter/slots.lua",7],[205,"lua/lib/limiter/slots.lua",9],[206,"lua/lib/limiter/slots.lua",12],[221,"lua/lib/limiter/slots.lua",28],[231,"lua/lib/limiter/slots.lua",39],[236,"lua/lib/limiter/slots.lua",45],[260,"lua/lib/limiter/window.lua",4],[262,"lua/lib/limiter/window.lua",7],[263,"lua/lib/limiter/window.lua",9],[264,"lua/lib/limiter/window.lua",12],[268,"lua/lib/limiter/window.lua",17],[272,"lua/lib/limiter/window.lua",23],[282,"lua/lib/limiter/window.lua",35],[291,"lua/lib/limiter/window.lua",45],[297,"lua/lib/limiter/window.lua",53],[308,"lua/lib/limiter/window.lua",66],[317,"lua/lib/limiter/window.lua",76],[351,"lua/lib/limiter/window.lua",112],[385,"lua/lib/tally.lua",6],[386,"lua/lib/tally.lua",8],[387,"lua/lib/tally.lua",11],[401,"lua/lib/tally.lua",27],[424,"lua/lib/tally.lua",51],[427,"lua/lib/lane.lua",66],[428,"lua/lib/lane.lua",68],[429,"lua/lib/lane.lua",71],[443,"lua/lib/lane.lua",86],[445,"lua/lib/lane.lua",89],[459,"lua/lib/lane.lua",110],[467,"lua/lib/lane.lua",128],[471,"lua/lib/lane.lua",152],[475,"lua/lib/lane.lua",183],[478,"lua/lib/lane.lua",298],[481,"lua/lib/lane.lua",302],[484,"lua/lib/lane.lua",306],[518,"lua/lib/lane.lua",341],[519,"lua/lib/lane.lua",344],[523,"lua/lib/lane.lua",350],[529,"lua/lib/lane.lua",357],[532,"lua/lib/lane.lua",361],[554,"lua/lib/lane.lua",384],[558,"lua/lib/record.lua",6],[559,"lua/lib/record.lua",9],[564,"lua/lib/record.lua",16],[571,"lua/limiter/patch.lua",12],[573,"lua/limiter/patch.lua",15],[583,"lua/limiter/patch.lua",26],[587,"lua/limiter/patch.lua",31]],
+  map: [[1,"lua/limiter/patch.lua",1],[2,"lua/limiter/patch.lua",3],[3,"lua/limiter/patch.lua",6],[4,"lua/limiter/patch.lua",5],[5,"lua/limiter/patch.lua",4],[6,"lua/limiter/patch.lua",7],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/lane.lua",34],[18,"lua/lib/lane.lua",44],[20,"lua/lib/lane.lua",62],[21,"lua/lib/limiter/aligned.lua",2],[23,"lua/lib/limiter/aligned.lua",5],[27,"lua/lib/limiter/aligned.lua",10],[36,"lua/lib/limiter/aligned.lua",20],[37,"lua/lib/limiter/aligned.lua",22],[38,"lua/lib/limiter/aligned.lua",24],[49,"lua/lib/limiter/aligned.lua",36],[55,"lua/lib/limiter/level.lua",9],[59,"lua/lib/limiter/level.lua",14],[60,"lua/lib/limiter/level.lua",17],[65,"lua/lib/limiter/level.lua",24],[70,"lua/lib/limiter/level.lua",30],[74,"lua/lib/limiter/level.lua",36],[75,"lua/lib/limiter/level.lua",38],[86,"lua/lib/limiter/level.lua",50],[94,"lua/lib/limiter/level.lua",60],[110,"lua/lib/limiter/level.lua",79],[116,"lua/lib/limiter/level.lua",86],[135,"lua/lib/limiter/level.lua",106],[142,"lua/lib/limiter/level.lua",114],[143,"lua/lib/limiter/level.lua",116],[202,"lua/lib/limiter/slots.lua",4],[204,"lua/lib/limiter/slots.lua",7],[205,"lua/lib/limiter/slots.lua",9],[206,"lua/lib/limiter/slots.lua",12],[221,"lua/lib/limiter/slots.lua",28],[231,"lua/lib/limiter/slots.lua",39],[236,"lua/lib/limiter/slots.lua",45],[260,"lua/lib/limiter/window.lua",4],[262,"lua/lib/limiter/window.lua",7],[263,"lua/lib/limiter/window.lua",9],[264,"lua/lib/limiter/window.lua",12],[268,"lua/lib/limiter/window.lua",17],[272,"lua/lib/limiter/window.lua",23],[282,"lua/lib/limiter/window.lua",35],[291,"lua/lib/limiter/window.lua",45],[297,"lua/lib/limiter/window.lua",53],[308,"lua/lib/limiter/window.lua",66],[317,"lua/lib/limiter/window.lua",76],[351,"lua/lib/limiter/window.lua",112],[385,"lua/lib/tally.lua",6],[386,"lua/lib/tally.lua",8],[387,"lua/lib/tally.lua",11],[401,"lua/lib/tally.lua",27],[424,"lua/lib/tally.lua",51],[427,"lua/lib/lane.lua",66],[428,"lua/lib/lane.lua",68],[429,"lua/lib/lane.lua",71],[443,"lua/lib/lane.lua",86],[445,"lua/lib/lane.lua",89],[459,"lua/lib/lane.lua",113],[467,"lua/lib/lane.lua",131],[471,"lua/lib/lane.lua",155],[475,"lua/lib/lane.lua",186],[478,"lua/lib/lane.lua",278],[481,"lua/lib/lane.lua",282],[484,"lua/lib/lane.lua",286],[518,"lua/lib/lane.lua",321],[519,"lua/lib/lane.lua",324],[523,"lua/lib/lane.lua",330],[529,"lua/lib/lane.lua",337],[532,"lua/lib/lane.lua",341],[554,"lua/lib/lane.lua",364],[558,"lua/lib/record.lua",6],[559,"lua/lib/record.lua",9],[564,"lua/lib/record.lua",16],[571,"lua/limiter/patch.lua",12],[573,"lua/limiter/patch.lua",15],[583,"lua/limiter/patch.lua",26],[587,"lua/limiter/patch.lua",31]],
 });
 
 /** Closes a limiter: nothing starts until then, or until it is resumed. Time in which it is closed does not count for queue_timeout. See lua/limiter/pause.lua. */
@@ -5324,11 +5324,11 @@ call('EXISTS', meta, root .. '?')
 local LANE_STEP_US, LANE_SEQ_FIRST = 1000000, 100000000 -- more than any index of a task, so that places are not negative
 local LANE_FIELDS = { 'account', 'name', 'kind', 'form', 'max', 'rate', 'interval_s', 'lock_s', 'queue_s', 'valid_s', 'cooldown', 'deleted',
   't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem', 'lag', 'way',
-  'last', 'hold', 'held', 'lost' }
+  'last', 'hold', 'opens', 'lost' }
 local LANE_KEYS = { '', ':q', ':e', ':first', ':until', ':n', ':dropped', ':use', ':log', ':run' }
 local LANE_TEXTS = { account = true, name = true, kind = true, form = true, cooldown = true }
 local LANE_STATE = { 't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem', 'lag', 'way',
-  'last', 'hold', 'held', 'lost' }
+  'last', 'hold', 'opens', 'lost' }
 local lanes_loaded, lanes_by_core = {}, {}
 local lane_bell = false
 local machines = {}
@@ -5755,7 +5755,7 @@ local function lane_load(core, now_us)
   if lane.t and lane.v < lane.t then
     if lane.t - lane.v > LANE_STEP_US then
       lane.since = math.max(lane.since or 0, lane.t - lane.skew + 1000)
-      lane.hold, lane.held = 0, 0
+      lane.last, lane.lag, lane.hold, lane.opens = 0, 0, 0, 0
       lane.skew = lane.skew + math.ceil((lane.t - lane.v) / 1000) * 1000
     end
     lane.v = math.max(lane.t, now_us + lane.skew)
@@ -5890,7 +5890,7 @@ lane_plan()
 call('HSET', lane.key, 'updated', lane_text(math.floor(now_us / 1000)))
 lane_write()
 return record_reply(lane)`,
-  map: [[1,"lua/limiter/pause.lua",1],[2,"lua/limiter/pause.lua",4],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/lane.lua",34],[18,"lua/lib/lane.lua",44],[20,"lua/lib/lane.lua",62],[21,"lua/lib/limiter/aligned.lua",2],[23,"lua/lib/limiter/aligned.lua",5],[27,"lua/lib/limiter/aligned.lua",10],[36,"lua/lib/limiter/aligned.lua",20],[37,"lua/lib/limiter/aligned.lua",22],[38,"lua/lib/limiter/aligned.lua",24],[49,"lua/lib/limiter/aligned.lua",36],[55,"lua/lib/limiter/level.lua",9],[59,"lua/lib/limiter/level.lua",14],[60,"lua/lib/limiter/level.lua",17],[65,"lua/lib/limiter/level.lua",24],[70,"lua/lib/limiter/level.lua",30],[74,"lua/lib/limiter/level.lua",36],[75,"lua/lib/limiter/level.lua",38],[86,"lua/lib/limiter/level.lua",50],[94,"lua/lib/limiter/level.lua",60],[110,"lua/lib/limiter/level.lua",79],[116,"lua/lib/limiter/level.lua",86],[135,"lua/lib/limiter/level.lua",106],[142,"lua/lib/limiter/level.lua",114],[143,"lua/lib/limiter/level.lua",116],[202,"lua/lib/limiter/slots.lua",4],[204,"lua/lib/limiter/slots.lua",7],[205,"lua/lib/limiter/slots.lua",9],[206,"lua/lib/limiter/slots.lua",12],[221,"lua/lib/limiter/slots.lua",28],[231,"lua/lib/limiter/slots.lua",39],[236,"lua/lib/limiter/slots.lua",45],[260,"lua/lib/limiter/window.lua",4],[262,"lua/lib/limiter/window.lua",7],[263,"lua/lib/limiter/window.lua",9],[264,"lua/lib/limiter/window.lua",12],[268,"lua/lib/limiter/window.lua",17],[272,"lua/lib/limiter/window.lua",23],[282,"lua/lib/limiter/window.lua",35],[291,"lua/lib/limiter/window.lua",45],[297,"lua/lib/limiter/window.lua",53],[308,"lua/lib/limiter/window.lua",66],[317,"lua/lib/limiter/window.lua",76],[351,"lua/lib/limiter/window.lua",112],[385,"lua/lib/tally.lua",6],[386,"lua/lib/tally.lua",8],[387,"lua/lib/tally.lua",11],[401,"lua/lib/tally.lua",27],[424,"lua/lib/tally.lua",51],[427,"lua/lib/lane.lua",66],[428,"lua/lib/lane.lua",68],[429,"lua/lib/lane.lua",71],[443,"lua/lib/lane.lua",86],[445,"lua/lib/lane.lua",89],[459,"lua/lib/lane.lua",110],[467,"lua/lib/lane.lua",128],[471,"lua/lib/lane.lua",152],[475,"lua/lib/lane.lua",183],[478,"lua/lib/lane.lua",298],[481,"lua/lib/lane.lua",302],[484,"lua/lib/lane.lua",306],[518,"lua/lib/lane.lua",341],[519,"lua/lib/lane.lua",344],[523,"lua/lib/lane.lua",350],[529,"lua/lib/lane.lua",357],[532,"lua/lib/lane.lua",361],[554,"lua/lib/lane.lua",384],[558,"lua/lib/record.lua",6],[559,"lua/lib/record.lua",9],[564,"lua/lib/record.lua",16],[571,"lua/limiter/pause.lua",13],[573,"lua/limiter/pause.lua",17]],
+  map: [[1,"lua/limiter/pause.lua",1],[2,"lua/limiter/pause.lua",4],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/lane.lua",34],[18,"lua/lib/lane.lua",44],[20,"lua/lib/lane.lua",62],[21,"lua/lib/limiter/aligned.lua",2],[23,"lua/lib/limiter/aligned.lua",5],[27,"lua/lib/limiter/aligned.lua",10],[36,"lua/lib/limiter/aligned.lua",20],[37,"lua/lib/limiter/aligned.lua",22],[38,"lua/lib/limiter/aligned.lua",24],[49,"lua/lib/limiter/aligned.lua",36],[55,"lua/lib/limiter/level.lua",9],[59,"lua/lib/limiter/level.lua",14],[60,"lua/lib/limiter/level.lua",17],[65,"lua/lib/limiter/level.lua",24],[70,"lua/lib/limiter/level.lua",30],[74,"lua/lib/limiter/level.lua",36],[75,"lua/lib/limiter/level.lua",38],[86,"lua/lib/limiter/level.lua",50],[94,"lua/lib/limiter/level.lua",60],[110,"lua/lib/limiter/level.lua",79],[116,"lua/lib/limiter/level.lua",86],[135,"lua/lib/limiter/level.lua",106],[142,"lua/lib/limiter/level.lua",114],[143,"lua/lib/limiter/level.lua",116],[202,"lua/lib/limiter/slots.lua",4],[204,"lua/lib/limiter/slots.lua",7],[205,"lua/lib/limiter/slots.lua",9],[206,"lua/lib/limiter/slots.lua",12],[221,"lua/lib/limiter/slots.lua",28],[231,"lua/lib/limiter/slots.lua",39],[236,"lua/lib/limiter/slots.lua",45],[260,"lua/lib/limiter/window.lua",4],[262,"lua/lib/limiter/window.lua",7],[263,"lua/lib/limiter/window.lua",9],[264,"lua/lib/limiter/window.lua",12],[268,"lua/lib/limiter/window.lua",17],[272,"lua/lib/limiter/window.lua",23],[282,"lua/lib/limiter/window.lua",35],[291,"lua/lib/limiter/window.lua",45],[297,"lua/lib/limiter/window.lua",53],[308,"lua/lib/limiter/window.lua",66],[317,"lua/lib/limiter/window.lua",76],[351,"lua/lib/limiter/window.lua",112],[385,"lua/lib/tally.lua",6],[386,"lua/lib/tally.lua",8],[387,"lua/lib/tally.lua",11],[401,"lua/lib/tally.lua",27],[424,"lua/lib/tally.lua",51],[427,"lua/lib/lane.lua",66],[428,"lua/lib/lane.lua",68],[429,"lua/lib/lane.lua",71],[443,"lua/lib/lane.lua",86],[445,"lua/lib/lane.lua",89],[459,"lua/lib/lane.lua",113],[467,"lua/lib/lane.lua",131],[471,"lua/lib/lane.lua",155],[475,"lua/lib/lane.lua",186],[478,"lua/lib/lane.lua",278],[481,"lua/lib/lane.lua",282],[484,"lua/lib/lane.lua",286],[518,"lua/lib/lane.lua",321],[519,"lua/lib/lane.lua",324],[523,"lua/lib/lane.lua",330],[529,"lua/lib/lane.lua",337],[532,"lua/lib/lane.lua",341],[554,"lua/lib/lane.lua",364],[558,"lua/lib/record.lua",6],[559,"lua/lib/record.lua",9],[564,"lua/lib/record.lua",16],[571,"lua/limiter/pause.lua",13],[573,"lua/limiter/pause.lua",17]],
 });
 
 /** Reads a limiter's record; empty where there is none. See lua/limiter/read.lua. */
@@ -5909,11 +5909,11 @@ call('EXISTS', meta, root .. '?')
 local LANE_STEP_US, LANE_SEQ_FIRST = 1000000, 100000000 -- more than any index of a task, so that places are not negative
 local LANE_FIELDS = { 'account', 'name', 'kind', 'form', 'max', 'rate', 'interval_s', 'lock_s', 'queue_s', 'valid_s', 'cooldown', 'deleted',
   't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem', 'lag', 'way',
-  'last', 'hold', 'held', 'lost' }
+  'last', 'hold', 'opens', 'lost' }
 local LANE_KEYS = { '', ':q', ':e', ':first', ':until', ':n', ':dropped', ':use', ':log', ':run' }
 local LANE_TEXTS = { account = true, name = true, kind = true, form = true, cooldown = true }
 local LANE_STATE = { 't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem', 'lag', 'way',
-  'last', 'hold', 'held', 'lost' }
+  'last', 'hold', 'opens', 'lost' }
 local lanes_loaded, lanes_by_core = {}, {}
 local machines = {}
 do
@@ -6297,7 +6297,7 @@ local function lane_load(core, now_us)
   if lane.t and lane.v < lane.t then
     if lane.t - lane.v > LANE_STEP_US then
       lane.since = math.max(lane.since or 0, lane.t - lane.skew + 1000)
-      lane.hold, lane.held = 0, 0
+      lane.last, lane.lag, lane.hold, lane.opens = 0, 0, 0, 0
       lane.skew = lane.skew + math.ceil((lane.t - lane.v) / 1000) * 1000
     end
     lane.v = math.max(lane.t, now_us + lane.skew)
@@ -6342,11 +6342,11 @@ call('EXISTS', meta, root .. '?')
 local LANE_STEP_US, LANE_SEQ_FIRST = 1000000, 100000000 -- more than any index of a task, so that places are not negative
 local LANE_FIELDS = { 'account', 'name', 'kind', 'form', 'max', 'rate', 'interval_s', 'lock_s', 'queue_s', 'valid_s', 'cooldown', 'deleted',
   't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem', 'lag', 'way',
-  'last', 'hold', 'held', 'lost' }
+  'last', 'hold', 'opens', 'lost' }
 local LANE_KEYS = { '', ':q', ':e', ':first', ':until', ':n', ':dropped', ':use', ':log', ':run' }
 local LANE_TEXTS = { account = true, name = true, kind = true, form = true, cooldown = true }
 local LANE_STATE = { 't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem', 'lag', 'way',
-  'last', 'hold', 'held', 'lost' }
+  'last', 'hold', 'opens', 'lost' }
 local lanes_loaded, lanes_by_core = {}, {}
 local lane_bell = false
 local machines = {}
@@ -6773,7 +6773,7 @@ local function lane_load(core, now_us)
   if lane.t and lane.v < lane.t then
     if lane.t - lane.v > LANE_STEP_US then
       lane.since = math.max(lane.since or 0, lane.t - lane.skew + 1000)
-      lane.hold, lane.held = 0, 0
+      lane.last, lane.lag, lane.hold, lane.opens = 0, 0, 0, 0
       lane.skew = lane.skew + math.ceil((lane.t - lane.v) / 1000) * 1000
     end
     lane.v = math.max(lane.t, now_us + lane.skew)
@@ -6908,7 +6908,7 @@ lane_wake(lane, lane.now)
 lane_plan()
 lane_write()
 return record_reply(lane)`,
-  map: [[1,"lua/limiter/reset.lua",1],[2,"lua/limiter/reset.lua",4],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/lane.lua",34],[17,"lua/lib/lane.lua",44],[19,"lua/lib/lane.lua",62],[20,"lua/lib/limiter/aligned.lua",2],[22,"lua/lib/limiter/aligned.lua",5],[26,"lua/lib/limiter/aligned.lua",10],[35,"lua/lib/limiter/aligned.lua",20],[36,"lua/lib/limiter/aligned.lua",22],[37,"lua/lib/limiter/aligned.lua",24],[48,"lua/lib/limiter/aligned.lua",36],[54,"lua/lib/limiter/level.lua",9],[58,"lua/lib/limiter/level.lua",14],[59,"lua/lib/limiter/level.lua",17],[64,"lua/lib/limiter/level.lua",24],[69,"lua/lib/limiter/level.lua",30],[73,"lua/lib/limiter/level.lua",36],[74,"lua/lib/limiter/level.lua",38],[85,"lua/lib/limiter/level.lua",50],[93,"lua/lib/limiter/level.lua",60],[109,"lua/lib/limiter/level.lua",79],[115,"lua/lib/limiter/level.lua",86],[134,"lua/lib/limiter/level.lua",106],[141,"lua/lib/limiter/level.lua",114],[142,"lua/lib/limiter/level.lua",116],[201,"lua/lib/limiter/slots.lua",4],[203,"lua/lib/limiter/slots.lua",7],[204,"lua/lib/limiter/slots.lua",9],[205,"lua/lib/limiter/slots.lua",12],[220,"lua/lib/limiter/slots.lua",28],[230,"lua/lib/limiter/slots.lua",39],[235,"lua/lib/limiter/slots.lua",45],[259,"lua/lib/limiter/window.lua",4],[261,"lua/lib/limiter/window.lua",7],[262,"lua/lib/limiter/window.lua",9],[263,"lua/lib/limiter/window.lua",12],[267,"lua/lib/limiter/window.lua",17],[271,"lua/lib/limiter/window.lua",23],[281,"lua/lib/limiter/window.lua",35],[290,"lua/lib/limiter/window.lua",45],[296,"lua/lib/limiter/window.lua",53],[307,"lua/lib/limiter/window.lua",66],[316,"lua/lib/limiter/window.lua",76],[350,"lua/lib/limiter/window.lua",112],[384,"lua/lib/tally.lua",6],[385,"lua/lib/tally.lua",8],[386,"lua/lib/tally.lua",11],[400,"lua/lib/tally.lua",27],[423,"lua/lib/tally.lua",51],[426,"lua/lib/lane.lua",66],[427,"lua/lib/lane.lua",68],[428,"lua/lib/lane.lua",71],[442,"lua/lib/lane.lua",86],[444,"lua/lib/lane.lua",89],[458,"lua/lib/lane.lua",110],[466,"lua/lib/lane.lua",128],[470,"lua/lib/lane.lua",152],[474,"lua/lib/lane.lua",183],[477,"lua/lib/lane.lua",298],[480,"lua/lib/lane.lua",302],[483,"lua/lib/lane.lua",306],[517,"lua/lib/lane.lua",341],[518,"lua/lib/lane.lua",344],[522,"lua/lib/lane.lua",350],[528,"lua/lib/lane.lua",357],[531,"lua/lib/lane.lua",361],[553,"lua/lib/lane.lua",384],[557,"lua/lib/record.lua",6],[558,"lua/lib/record.lua",9],[563,"lua/lib/record.lua",16],[570,"lua/limiter/reset.lua",12],[572,"lua/limiter/reset.lua",15]],
+  map: [[1,"lua/limiter/reset.lua",1],[2,"lua/limiter/reset.lua",4],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/lane.lua",34],[17,"lua/lib/lane.lua",44],[19,"lua/lib/lane.lua",62],[20,"lua/lib/limiter/aligned.lua",2],[22,"lua/lib/limiter/aligned.lua",5],[26,"lua/lib/limiter/aligned.lua",10],[35,"lua/lib/limiter/aligned.lua",20],[36,"lua/lib/limiter/aligned.lua",22],[37,"lua/lib/limiter/aligned.lua",24],[48,"lua/lib/limiter/aligned.lua",36],[54,"lua/lib/limiter/level.lua",9],[58,"lua/lib/limiter/level.lua",14],[59,"lua/lib/limiter/level.lua",17],[64,"lua/lib/limiter/level.lua",24],[69,"lua/lib/limiter/level.lua",30],[73,"lua/lib/limiter/level.lua",36],[74,"lua/lib/limiter/level.lua",38],[85,"lua/lib/limiter/level.lua",50],[93,"lua/lib/limiter/level.lua",60],[109,"lua/lib/limiter/level.lua",79],[115,"lua/lib/limiter/level.lua",86],[134,"lua/lib/limiter/level.lua",106],[141,"lua/lib/limiter/level.lua",114],[142,"lua/lib/limiter/level.lua",116],[201,"lua/lib/limiter/slots.lua",4],[203,"lua/lib/limiter/slots.lua",7],[204,"lua/lib/limiter/slots.lua",9],[205,"lua/lib/limiter/slots.lua",12],[220,"lua/lib/limiter/slots.lua",28],[230,"lua/lib/limiter/slots.lua",39],[235,"lua/lib/limiter/slots.lua",45],[259,"lua/lib/limiter/window.lua",4],[261,"lua/lib/limiter/window.lua",7],[262,"lua/lib/limiter/window.lua",9],[263,"lua/lib/limiter/window.lua",12],[267,"lua/lib/limiter/window.lua",17],[271,"lua/lib/limiter/window.lua",23],[281,"lua/lib/limiter/window.lua",35],[290,"lua/lib/limiter/window.lua",45],[296,"lua/lib/limiter/window.lua",53],[307,"lua/lib/limiter/window.lua",66],[316,"lua/lib/limiter/window.lua",76],[350,"lua/lib/limiter/window.lua",112],[384,"lua/lib/tally.lua",6],[385,"lua/lib/tally.lua",8],[386,"lua/lib/tally.lua",11],[400,"lua/lib/tally.lua",27],[423,"lua/lib/tally.lua",51],[426,"lua/lib/lane.lua",66],[427,"lua/lib/lane.lua",68],[428,"lua/lib/lane.lua",71],[442,"lua/lib/lane.lua",86],[444,"lua/lib/lane.lua",89],[458,"lua/lib/lane.lua",113],[466,"lua/lib/lane.lua",131],[470,"lua/lib/lane.lua",155],[474,"lua/lib/lane.lua",186],[477,"lua/lib/lane.lua",278],[480,"lua/lib/lane.lua",282],[483,"lua/lib/lane.lua",286],[517,"lua/lib/lane.lua",321],[518,"lua/lib/lane.lua",324],[522,"lua/lib/lane.lua",330],[528,"lua/lib/lane.lua",337],[531,"lua/lib/lane.lua",341],[553,"lua/lib/lane.lua",364],[557,"lua/lib/record.lua",6],[558,"lua/lib/record.lua",9],[563,"lua/lib/record.lua",16],[570,"lua/limiter/reset.lua",12],[572,"lua/limiter/reset.lua",15]],
 });
 
 /** Opens a limiter that is paused, or that a target has asked to cool down. See lua/limiter/resume.lua. */
@@ -6928,11 +6928,11 @@ call('EXISTS', meta, root .. '?')
 local LANE_STEP_US, LANE_SEQ_FIRST = 1000000, 100000000 -- more than any index of a task, so that places are not negative
 local LANE_FIELDS = { 'account', 'name', 'kind', 'form', 'max', 'rate', 'interval_s', 'lock_s', 'queue_s', 'valid_s', 'cooldown', 'deleted',
   't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem', 'lag', 'way',
-  'last', 'hold', 'held', 'lost' }
+  'last', 'hold', 'opens', 'lost' }
 local LANE_KEYS = { '', ':q', ':e', ':first', ':until', ':n', ':dropped', ':use', ':log', ':run' }
 local LANE_TEXTS = { account = true, name = true, kind = true, form = true, cooldown = true }
 local LANE_STATE = { 't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem', 'lag', 'way',
-  'last', 'hold', 'held', 'lost' }
+  'last', 'hold', 'opens', 'lost' }
 local lanes_loaded, lanes_by_core = {}, {}
 local lane_bell = false
 local machines = {}
@@ -7359,7 +7359,7 @@ local function lane_load(core, now_us)
   if lane.t and lane.v < lane.t then
     if lane.t - lane.v > LANE_STEP_US then
       lane.since = math.max(lane.since or 0, lane.t - lane.skew + 1000)
-      lane.hold, lane.held = 0, 0
+      lane.last, lane.lag, lane.hold, lane.opens = 0, 0, 0, 0
       lane.skew = lane.skew + math.ceil((lane.t - lane.v) / 1000) * 1000
     end
     lane.v = math.max(lane.t, now_us + lane.skew)
@@ -7494,7 +7494,7 @@ lane_plan()
 call('HSET', lane.key, 'updated', lane_text(math.floor(now_us / 1000)))
 lane_write()
 return record_reply(lane)`,
-  map: [[1,"lua/limiter/resume.lua",1],[2,"lua/limiter/resume.lua",4],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/lane.lua",34],[17,"lua/lib/lane.lua",44],[19,"lua/lib/lane.lua",62],[20,"lua/lib/limiter/aligned.lua",2],[22,"lua/lib/limiter/aligned.lua",5],[26,"lua/lib/limiter/aligned.lua",10],[35,"lua/lib/limiter/aligned.lua",20],[36,"lua/lib/limiter/aligned.lua",22],[37,"lua/lib/limiter/aligned.lua",24],[48,"lua/lib/limiter/aligned.lua",36],[54,"lua/lib/limiter/level.lua",9],[58,"lua/lib/limiter/level.lua",14],[59,"lua/lib/limiter/level.lua",17],[64,"lua/lib/limiter/level.lua",24],[69,"lua/lib/limiter/level.lua",30],[73,"lua/lib/limiter/level.lua",36],[74,"lua/lib/limiter/level.lua",38],[85,"lua/lib/limiter/level.lua",50],[93,"lua/lib/limiter/level.lua",60],[109,"lua/lib/limiter/level.lua",79],[115,"lua/lib/limiter/level.lua",86],[134,"lua/lib/limiter/level.lua",106],[141,"lua/lib/limiter/level.lua",114],[142,"lua/lib/limiter/level.lua",116],[201,"lua/lib/limiter/slots.lua",4],[203,"lua/lib/limiter/slots.lua",7],[204,"lua/lib/limiter/slots.lua",9],[205,"lua/lib/limiter/slots.lua",12],[220,"lua/lib/limiter/slots.lua",28],[230,"lua/lib/limiter/slots.lua",39],[235,"lua/lib/limiter/slots.lua",45],[259,"lua/lib/limiter/window.lua",4],[261,"lua/lib/limiter/window.lua",7],[262,"lua/lib/limiter/window.lua",9],[263,"lua/lib/limiter/window.lua",12],[267,"lua/lib/limiter/window.lua",17],[271,"lua/lib/limiter/window.lua",23],[281,"lua/lib/limiter/window.lua",35],[290,"lua/lib/limiter/window.lua",45],[296,"lua/lib/limiter/window.lua",53],[307,"lua/lib/limiter/window.lua",66],[316,"lua/lib/limiter/window.lua",76],[350,"lua/lib/limiter/window.lua",112],[384,"lua/lib/tally.lua",6],[385,"lua/lib/tally.lua",8],[386,"lua/lib/tally.lua",11],[400,"lua/lib/tally.lua",27],[423,"lua/lib/tally.lua",51],[426,"lua/lib/lane.lua",66],[427,"lua/lib/lane.lua",68],[428,"lua/lib/lane.lua",71],[442,"lua/lib/lane.lua",86],[444,"lua/lib/lane.lua",89],[458,"lua/lib/lane.lua",110],[466,"lua/lib/lane.lua",128],[470,"lua/lib/lane.lua",152],[474,"lua/lib/lane.lua",183],[477,"lua/lib/lane.lua",298],[480,"lua/lib/lane.lua",302],[483,"lua/lib/lane.lua",306],[517,"lua/lib/lane.lua",341],[518,"lua/lib/lane.lua",344],[522,"lua/lib/lane.lua",350],[528,"lua/lib/lane.lua",357],[531,"lua/lib/lane.lua",361],[553,"lua/lib/lane.lua",384],[557,"lua/lib/record.lua",6],[558,"lua/lib/record.lua",9],[563,"lua/lib/record.lua",16],[570,"lua/limiter/resume.lua",12],[572,"lua/limiter/resume.lua",15]],
+  map: [[1,"lua/limiter/resume.lua",1],[2,"lua/limiter/resume.lua",4],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/lane.lua",34],[17,"lua/lib/lane.lua",44],[19,"lua/lib/lane.lua",62],[20,"lua/lib/limiter/aligned.lua",2],[22,"lua/lib/limiter/aligned.lua",5],[26,"lua/lib/limiter/aligned.lua",10],[35,"lua/lib/limiter/aligned.lua",20],[36,"lua/lib/limiter/aligned.lua",22],[37,"lua/lib/limiter/aligned.lua",24],[48,"lua/lib/limiter/aligned.lua",36],[54,"lua/lib/limiter/level.lua",9],[58,"lua/lib/limiter/level.lua",14],[59,"lua/lib/limiter/level.lua",17],[64,"lua/lib/limiter/level.lua",24],[69,"lua/lib/limiter/level.lua",30],[73,"lua/lib/limiter/level.lua",36],[74,"lua/lib/limiter/level.lua",38],[85,"lua/lib/limiter/level.lua",50],[93,"lua/lib/limiter/level.lua",60],[109,"lua/lib/limiter/level.lua",79],[115,"lua/lib/limiter/level.lua",86],[134,"lua/lib/limiter/level.lua",106],[141,"lua/lib/limiter/level.lua",114],[142,"lua/lib/limiter/level.lua",116],[201,"lua/lib/limiter/slots.lua",4],[203,"lua/lib/limiter/slots.lua",7],[204,"lua/lib/limiter/slots.lua",9],[205,"lua/lib/limiter/slots.lua",12],[220,"lua/lib/limiter/slots.lua",28],[230,"lua/lib/limiter/slots.lua",39],[235,"lua/lib/limiter/slots.lua",45],[259,"lua/lib/limiter/window.lua",4],[261,"lua/lib/limiter/window.lua",7],[262,"lua/lib/limiter/window.lua",9],[263,"lua/lib/limiter/window.lua",12],[267,"lua/lib/limiter/window.lua",17],[271,"lua/lib/limiter/window.lua",23],[281,"lua/lib/limiter/window.lua",35],[290,"lua/lib/limiter/window.lua",45],[296,"lua/lib/limiter/window.lua",53],[307,"lua/lib/limiter/window.lua",66],[316,"lua/lib/limiter/window.lua",76],[350,"lua/lib/limiter/window.lua",112],[384,"lua/lib/tally.lua",6],[385,"lua/lib/tally.lua",8],[386,"lua/lib/tally.lua",11],[400,"lua/lib/tally.lua",27],[423,"lua/lib/tally.lua",51],[426,"lua/lib/lane.lua",66],[427,"lua/lib/lane.lua",68],[428,"lua/lib/lane.lua",71],[442,"lua/lib/lane.lua",86],[444,"lua/lib/lane.lua",89],[458,"lua/lib/lane.lua",113],[466,"lua/lib/lane.lua",131],[470,"lua/lib/lane.lua",155],[474,"lua/lib/lane.lua",186],[477,"lua/lib/lane.lua",278],[480,"lua/lib/lane.lua",282],[483,"lua/lib/lane.lua",286],[517,"lua/lib/lane.lua",321],[518,"lua/lib/lane.lua",324],[522,"lua/lib/lane.lua",330],[528,"lua/lib/lane.lua",337],[531,"lua/lib/lane.lua",341],[553,"lua/lib/lane.lua",364],[557,"lua/lib/record.lua",6],[558,"lua/lib/record.lua",9],[563,"lua/lib/record.lua",16],[570,"lua/limiter/resume.lua",12],[572,"lua/limiter/resume.lua",15]],
 });
 
 /** Reads how a limiter is used; changes nothing. See lua/limiter/usage.lua. */
@@ -7514,11 +7514,11 @@ call('EXISTS', meta, root .. '?')
 local LANE_STEP_US, LANE_SEQ_FIRST = 1000000, 100000000 -- more than any index of a task, so that places are not negative
 local LANE_FIELDS = { 'account', 'name', 'kind', 'form', 'max', 'rate', 'interval_s', 'lock_s', 'queue_s', 'valid_s', 'cooldown', 'deleted',
   't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem', 'lag', 'way',
-  'last', 'hold', 'held', 'lost' }
+  'last', 'hold', 'opens', 'lost' }
 local LANE_KEYS = { '', ':q', ':e', ':first', ':until', ':n', ':dropped', ':use', ':log', ':run' }
 local LANE_TEXTS = { account = true, name = true, kind = true, form = true, cooldown = true }
 local LANE_STATE = { 't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem', 'lag', 'way',
-  'last', 'hold', 'held', 'lost' }
+  'last', 'hold', 'opens', 'lost' }
 local lanes_loaded, lanes_by_core = {}, {}
 local machines = {}
 do
@@ -7903,7 +7903,7 @@ local function lane_load(core, now_us)
   if lane.t and lane.v < lane.t then
     if lane.t - lane.v > LANE_STEP_US then
       lane.since = math.max(lane.since or 0, lane.t - lane.skew + 1000)
-      lane.hold, lane.held = 0, 0
+      lane.last, lane.lag, lane.hold, lane.opens = 0, 0, 0, 0
       lane.skew = lane.skew + math.ceil((lane.t - lane.v) / 1000) * 1000
     end
     lane.v = math.max(lane.t, now_us + lane.skew)
@@ -7943,7 +7943,7 @@ if lane.machine then
 end
 local next_ms = next_us and next_us < math.huge and lane_text(math.ceil((next_us - lane.skew) / 1000)) or ''
 return { math.floor(lane.now / 1000), lane.waiting, lane.held or 0, free, next_ms, call('HGETALL', lane.key .. ':use') }`,
-  map: [[1,"lua/limiter/usage.lua",1],[2,"lua/limiter/usage.lua",4],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/lane.lua",34],[17,"lua/lib/lane.lua",44],[18,"lua/lib/lane.lua",62],[19,"lua/lib/limiter/aligned.lua",2],[21,"lua/lib/limiter/aligned.lua",5],[25,"lua/lib/limiter/aligned.lua",10],[34,"lua/lib/limiter/aligned.lua",20],[35,"lua/lib/limiter/aligned.lua",22],[36,"lua/lib/limiter/aligned.lua",24],[47,"lua/lib/limiter/aligned.lua",36],[53,"lua/lib/limiter/level.lua",9],[57,"lua/lib/limiter/level.lua",14],[58,"lua/lib/limiter/level.lua",17],[63,"lua/lib/limiter/level.lua",24],[68,"lua/lib/limiter/level.lua",30],[72,"lua/lib/limiter/level.lua",36],[73,"lua/lib/limiter/level.lua",38],[84,"lua/lib/limiter/level.lua",50],[92,"lua/lib/limiter/level.lua",60],[108,"lua/lib/limiter/level.lua",79],[114,"lua/lib/limiter/level.lua",86],[133,"lua/lib/limiter/level.lua",106],[140,"lua/lib/limiter/level.lua",114],[141,"lua/lib/limiter/level.lua",116],[200,"lua/lib/limiter/slots.lua",4],[202,"lua/lib/limiter/slots.lua",7],[203,"lua/lib/limiter/slots.lua",9],[204,"lua/lib/limiter/slots.lua",12],[219,"lua/lib/limiter/slots.lua",28],[229,"lua/lib/limiter/slots.lua",39],[234,"lua/lib/limiter/slots.lua",45],[258,"lua/lib/limiter/window.lua",4],[260,"lua/lib/limiter/window.lua",7],[261,"lua/lib/limiter/window.lua",9],[262,"lua/lib/limiter/window.lua",12],[266,"lua/lib/limiter/window.lua",17],[270,"lua/lib/limiter/window.lua",23],[280,"lua/lib/limiter/window.lua",35],[289,"lua/lib/limiter/window.lua",45],[295,"lua/lib/limiter/window.lua",53],[306,"lua/lib/limiter/window.lua",66],[315,"lua/lib/limiter/window.lua",76],[349,"lua/lib/limiter/window.lua",112],[383,"lua/lib/tally.lua",6],[384,"lua/lib/lane.lua",66],[385,"lua/lib/lane.lua",68],[386,"lua/lib/lane.lua",71],[400,"lua/lib/lane.lua",86],[402,"lua/lib/lane.lua",89],[416,"lua/lib/lane.lua",105],[420,"lua/lib/lane.lua",110],[428,"lua/lib/record.lua",6],[429,"lua/limiter/usage.lua",12],[432,"lua/limiter/usage.lua",16]],
+  map: [[1,"lua/limiter/usage.lua",1],[2,"lua/limiter/usage.lua",4],[6,"lua/lib/root.lua",2],[8,"lua/lib/root.lua",8],[9,"lua/lib/lane.lua",34],[17,"lua/lib/lane.lua",44],[18,"lua/lib/lane.lua",62],[19,"lua/lib/limiter/aligned.lua",2],[21,"lua/lib/limiter/aligned.lua",5],[25,"lua/lib/limiter/aligned.lua",10],[34,"lua/lib/limiter/aligned.lua",20],[35,"lua/lib/limiter/aligned.lua",22],[36,"lua/lib/limiter/aligned.lua",24],[47,"lua/lib/limiter/aligned.lua",36],[53,"lua/lib/limiter/level.lua",9],[57,"lua/lib/limiter/level.lua",14],[58,"lua/lib/limiter/level.lua",17],[63,"lua/lib/limiter/level.lua",24],[68,"lua/lib/limiter/level.lua",30],[72,"lua/lib/limiter/level.lua",36],[73,"lua/lib/limiter/level.lua",38],[84,"lua/lib/limiter/level.lua",50],[92,"lua/lib/limiter/level.lua",60],[108,"lua/lib/limiter/level.lua",79],[114,"lua/lib/limiter/level.lua",86],[133,"lua/lib/limiter/level.lua",106],[140,"lua/lib/limiter/level.lua",114],[141,"lua/lib/limiter/level.lua",116],[200,"lua/lib/limiter/slots.lua",4],[202,"lua/lib/limiter/slots.lua",7],[203,"lua/lib/limiter/slots.lua",9],[204,"lua/lib/limiter/slots.lua",12],[219,"lua/lib/limiter/slots.lua",28],[229,"lua/lib/limiter/slots.lua",39],[234,"lua/lib/limiter/slots.lua",45],[258,"lua/lib/limiter/window.lua",4],[260,"lua/lib/limiter/window.lua",7],[261,"lua/lib/limiter/window.lua",9],[262,"lua/lib/limiter/window.lua",12],[266,"lua/lib/limiter/window.lua",17],[270,"lua/lib/limiter/window.lua",23],[280,"lua/lib/limiter/window.lua",35],[289,"lua/lib/limiter/window.lua",45],[295,"lua/lib/limiter/window.lua",53],[306,"lua/lib/limiter/window.lua",66],[315,"lua/lib/limiter/window.lua",76],[349,"lua/lib/limiter/window.lua",112],[383,"lua/lib/tally.lua",6],[384,"lua/lib/lane.lua",66],[385,"lua/lib/lane.lua",68],[386,"lua/lib/lane.lua",71],[400,"lua/lib/lane.lua",86],[402,"lua/lib/lane.lua",89],[416,"lua/lib/lane.lua",105],[420,"lua/lib/lane.lua",113],[428,"lua/lib/record.lua",6],[429,"lua/limiter/usage.lua",12],[432,"lua/limiter/usage.lua",16]],
 });
 
 /** Says that a process is alive and answers with all that are, by this shard's clock; for what makes callbacks and for what decides ticks. See lua/member/beat.lua. */
@@ -8160,22 +8160,22 @@ local function batch_tell(b, now)
   call('SPUBLISH', root .. 'progress:' .. b.core, string.format('%s %s %d %d %d %d %d %d %d ', number, b.s, b.n, b.c, b.f,
     b.x, b.r, now, b.z or 0) .. (now < tonumber(tasks_till) and b.told and table.concat(b.told, ',') or ''))
 end
+local function batch_field(fields, name, value)
+  fields[#fields + 1] = name
+  fields[#fields + 1] = value
+end
 local function batch_save(now)
   for _, b in ipairs(batches_loaded) do
     if b.dirty then
       local fields = { 's', b.s, 'n', b.n, 'c', b.c, 'f', b.f, 'x', b.x, 'r', b.r, 'v', b.v + 1, 'u', now }
-      local function field(name, value)
-        fields[#fields + 1] = name
-        fields[#fields + 1] = value
-      end
       if b.opened then
-        field('a', b.a)
-        field('t', b.t)
+        batch_field(fields, 'a', b.a)
+        batch_field(fields, 't', b.t)
       end
-      if b.appended then field('q', b.q) end
-      if b.g_new then field('g', b.g) end
-      if b.z then field('z', b.z) end
-      if b.begun then field('p', b.begun) end
+      if b.appended then batch_field(fields, 'q', b.q) end
+      if b.g_new then batch_field(fields, 'g', b.g) end
+      if b.z then batch_field(fields, 'z', b.z) end
+      if b.begun then batch_field(fields, 'p', b.begun) end
       call('HSET', b.key, unpack(fields, 1, #fields))
       if b.s ~= b.s_was then
         call('ZREM', list_key(b, b.s_was), b.core)
@@ -8345,7 +8345,7 @@ batch_save(now_ms)
 queue_write()
 ring_bell()
 return 'queued'`,
-  map: [[1,"lua/notification/redeliver.lua",1],[2,"lua/notification/redeliver.lua",3],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/batch.lua",13],[11,"lua/lib/batch.lua",15],[32,"lua/lib/batch.lua",38],[37,"lua/lib/batch.lua",50],[38,"lua/lib/batch.lua",52],[39,"lua/lib/batch.lua",76],[40,"lua/lib/batch.lua",110],[43,"lua/lib/batch.lua",130],[51,"lua/lib/batch.lua",139],[81,"lua/lib/ring.lua",4],[82,"lua/lib/ring.lua",31],[89,"lua/lib/ring.lua",40],[93,"lua/lib/ready.lua",9],[94,"lua/lib/ready.lua",11],[95,"lua/lib/ready.lua",14],[109,"lua/lib/ready.lua",29],[114,"lua/lib/ready.lua",35],[126,"lua/lib/ready.lua",48],[129,"lua/lib/delayed.lua",4],[131,"lua/lib/delayed.lua",7],[132,"lua/lib/delayed.lua",19],[140,"lua/lib/delayed.lua",29],[147,"lua/lib/delayed.lua",41],[156,"lua/lib/notify.lua",19],[157,"lua/lib/notify.lua",22],[166,"lua/lib/results.lua",3],[175,"lua/lib/results.lua",13],[176,"lua/lib/results.lua",28],[177,"lua/lib/round.lua",27],[178,"lua/lib/round.lua",30],[196,"lua/lib/round.lua",59],[200,"lua/lib/round.lua",70],[215,"lua/notification/redeliver.lua",13],[222,"lua/notification/redeliver.lua",21],[226,"lua/notification/redeliver.lua",26],[230,"lua/notification/redeliver.lua",31],[231,"lua/notification/redeliver.lua",33]],
+  map: [[1,"lua/notification/redeliver.lua",1],[2,"lua/notification/redeliver.lua",3],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/batch.lua",13],[11,"lua/lib/batch.lua",15],[32,"lua/lib/batch.lua",38],[37,"lua/lib/batch.lua",50],[38,"lua/lib/batch.lua",52],[39,"lua/lib/batch.lua",76],[40,"lua/lib/batch.lua",110],[43,"lua/lib/batch.lua",130],[51,"lua/lib/batch.lua",139],[55,"lua/lib/batch.lua",144],[81,"lua/lib/ring.lua",4],[82,"lua/lib/ring.lua",31],[89,"lua/lib/ring.lua",40],[93,"lua/lib/ready.lua",9],[94,"lua/lib/ready.lua",11],[95,"lua/lib/ready.lua",14],[109,"lua/lib/ready.lua",29],[114,"lua/lib/ready.lua",35],[126,"lua/lib/ready.lua",48],[129,"lua/lib/delayed.lua",4],[131,"lua/lib/delayed.lua",7],[132,"lua/lib/delayed.lua",19],[140,"lua/lib/delayed.lua",29],[147,"lua/lib/delayed.lua",41],[156,"lua/lib/notify.lua",19],[157,"lua/lib/notify.lua",22],[166,"lua/lib/results.lua",3],[175,"lua/lib/results.lua",13],[176,"lua/lib/results.lua",28],[177,"lua/lib/round.lua",27],[178,"lua/lib/round.lua",30],[196,"lua/lib/round.lua",59],[200,"lua/lib/round.lua",70],[215,"lua/notification/redeliver.lua",13],[222,"lua/notification/redeliver.lua",21],[226,"lua/notification/redeliver.lua",26],[230,"lua/notification/redeliver.lua",31],[231,"lua/notification/redeliver.lua",33]],
 });
 
 /** Removes messages that their destination has applied. See lua/outbox/ack.lua. */
@@ -8732,22 +8732,22 @@ local function batch_tell(b, now)
   call('SPUBLISH', root .. 'progress:' .. b.core, string.format('%s %s %d %d %d %d %d %d %d ', number, b.s, b.n, b.c, b.f,
     b.x, b.r, now, b.z or 0) .. (now < tonumber(tasks_till) and b.told and table.concat(b.told, ',') or ''))
 end
+local function batch_field(fields, name, value)
+  fields[#fields + 1] = name
+  fields[#fields + 1] = value
+end
 local function batch_save(now)
   for _, b in ipairs(batches_loaded) do
     if b.dirty then
       local fields = { 's', b.s, 'n', b.n, 'c', b.c, 'f', b.f, 'x', b.x, 'r', b.r, 'v', b.v + 1, 'u', now }
-      local function field(name, value)
-        fields[#fields + 1] = name
-        fields[#fields + 1] = value
-      end
       if b.opened then
-        field('a', b.a)
-        field('t', b.t)
+        batch_field(fields, 'a', b.a)
+        batch_field(fields, 't', b.t)
       end
-      if b.appended then field('q', b.q) end
-      if b.g_new then field('g', b.g) end
-      if b.z then field('z', b.z) end
-      if b.begun then field('p', b.begun) end
+      if b.appended then batch_field(fields, 'q', b.q) end
+      if b.g_new then batch_field(fields, 'g', b.g) end
+      if b.z then batch_field(fields, 'z', b.z) end
+      if b.begun then batch_field(fields, 'p', b.begun) end
       call('HSET', b.key, unpack(fields, 1, #fields))
       if b.s ~= b.s_was then
         call('ZREM', list_key(b, b.s_was), b.core)
@@ -9248,12 +9248,12 @@ local kinds = {}
 local LANE_STEP_US, LANE_SEQ_FIRST = 1000000, 100000000 -- more than any index of a task, so that places are not negative
 local LANE_FIELDS = { 'account', 'name', 'kind', 'form', 'max', 'rate', 'interval_s', 'lock_s', 'queue_s', 'valid_s', 'cooldown', 'deleted',
   't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem', 'lag', 'way',
-  'last', 'hold', 'held', 'lost' }
+  'last', 'hold', 'opens', 'lost' }
 local LANE_KEYS = { '', ':q', ':e', ':first', ':until', ':n', ':dropped', ':use', ':log', ':run' }
 local LANE_TEXTS = { account = true, name = true, kind = true, form = true, cooldown = true }
 local LANE_STATE = { 't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem', 'lag', 'way',
-  'last', 'hold', 'held', 'lost' }
-local LANE_LATE_MS_MAX, LANE_HEARD_MS = 500, 40
+  'last', 'hold', 'opens', 'lost' }
+local LANE_HEARD_MS = 40
 local lanes_loaded, lanes_by_core = {}, {}
 local lane_bell = false
 local machines = {}
@@ -9680,7 +9680,7 @@ local function lane_load(core, now_us)
   if lane.t and lane.v < lane.t then
     if lane.t - lane.v > LANE_STEP_US then
       lane.since = math.max(lane.since or 0, lane.t - lane.skew + 1000)
-      lane.hold, lane.held = 0, 0
+      lane.last, lane.lag, lane.hold, lane.opens = 0, 0, 0, 0
       lane.skew = lane.skew + math.ceil((lane.t - lane.v) / 1000) * 1000
     end
     lane.v = math.max(lane.t, now_us + lane.skew)
@@ -9810,17 +9810,6 @@ local function lane_give(lane, units, tasks, granted_ms, core, from, to)
   tally(lane, granted_ms * 1000, -tasks, 0, 0)
   lane_eased(lane)
 end
-local function lane_lags(lane, granted_ms, late_ms)
-  late_ms = math.min(math.max(0, late_ms), LANE_LATE_MS_MAX)
-  if granted_ms <= (lane.hold or 0) then
-    lane.held = math.max(lane.held, lane.hold + late_ms + LANE_HEARD_MS)
-  elseif lane.way == -1 then
-    lane.lag, lane.way = late_ms, late_ms
-  else
-    local lag = lane.lag or 0
-    lane.lag, lane.way = math.floor(lag + (late_ms - lag) / 8), math.min(lane.way or 0, late_ms)
-  end
-end
 local function lane_plan()
   for _, lane in ipairs(lanes_loaded) do tally_plan(lane) end
 end
@@ -9904,7 +9893,6 @@ end
 kinds.back = function(body, _, now_ms)
   local core, place, granted_ms, entry = string.match(body, '^(%w+) (%d+) (%d+) (.*)$')
   local lane, range = lane_settle(lane_load(core, now_ms * 1000)), lane_read(entry)
-  lane_lags(lane, tonumber(granted_ms), lane.now / 1000 - tonumber(granted_ms))
   lane_give(lane, (range.to - range.from + 1) * range.cost, range.to - range.from + 1, tonumber(granted_ms), range.core, range.from, range.to)
   lane_return(lane, range, tonumber(place))
 end
@@ -9993,6 +9981,17 @@ kinds.grant = function(body, source_ms, now, unsure_ms)
   end
   granted_add(string.format('%.3f', now_us / 1000 + left_ms), flow .. '|' .. text .. marks)
 end
+local LATE_SHARE, LATE_MS_MAX = 16, 500 -- of a message in \`lag\`; how long a grant is good
+local function late_learn(lane, granted_ms, late_ms)
+  if granted_ms <= (lane.hold or 0) then
+    lane.opens = math.max(lane.opens or 0, lane.hold + late_ms + LANE_HEARD_MS)
+  elseif lane.way == -1 then
+    lane.lag, lane.way = late_ms, late_ms
+  else
+    local lag = lane.lag or 0
+    lane.lag, lane.way = lag + (late_ms - lag) / LATE_SHARE, math.min(lane.way or 0, late_ms)
+  end
+end
 kinds.late = function(body, _, now_ms)
   local core, granted_ms, units, late_ms = string.match(body, '^(%w+) (%d+) (%d+) ?(%d*)$')
   granted_ms = tonumber(granted_ms)
@@ -10000,7 +9999,7 @@ kinds.late = function(body, _, now_ms)
   local lane = lane_settle(lane_load(core, now_ms * 1000))
   if not lane.machine or not lane.machine.late then return end
   if granted_ms * 1000 < (lane.since or 0) then return end
-  lane_lags(lane, granted_ms, late_ms)
+  late_learn(lane, granted_ms, math.min(late_ms, LATE_MS_MAX))
   lane.machine.late(lane, tonumber(units), granted_ms, granted_ms + late_ms)
 end
 kinds.points = function(body, _, now_ms)
@@ -10049,7 +10048,7 @@ local wrote = outbox_write()
 ring_bell(nil, #granted_new > 0)
 if applied > 0 then call('HSET', root .. 'hw', field, string.format('%.0f', mark)) end
 return { mark, done, applied, wrote, now_us }`,
-  map: [[1,"lua/outbox/receive.lua",1],[2,"lua/outbox/receive.lua",9],[3,"lua/outbox/receive.lua",16],[4,"lua/outbox/receive.lua",15],[5,"lua/outbox/receive.lua",14],[6,"lua/outbox/receive.lua",13],[7,"lua/outbox/receive.lua",12],[8,"lua/outbox/receive.lua",11],[9,"lua/outbox/receive.lua",10],[10,"lua/outbox/receive.lua",17],[11,"lua/lib/root.lua",2],[13,"lua/lib/root.lua",8],[14,"lua/lib/batch.lua",13],[15,"lua/lib/batch.lua",15],[36,"lua/lib/batch.lua",44],[37,"lua/lib/batch.lua",50],[38,"lua/lib/batch.lua",54],[39,"lua/lib/batch.lua",63],[51,"lua/lib/batch.lua",76],[52,"lua/lib/batch.lua",84],[68,"lua/lib/batch.lua",110],[71,"lua/lib/batch.lua",122],[76,"lua/lib/batch.lua",130],[84,"lua/lib/batch.lua",139],[114,"lua/lib/ring.lua",4],[115,"lua/lib/ring.lua",31],[122,"lua/lib/ring.lua",40],[126,"lua/lib/ready.lua",9],[127,"lua/lib/ready.lua",11],[128,"lua/lib/ready.lua",14],[142,"lua/lib/ready.lua",29],[147,"lua/lib/ready.lua",35],[159,"lua/lib/ready.lua",48],[162,"lua/lib/ready.lua",52],[168,"lua/lib/delayed.lua",4],[170,"lua/lib/delayed.lua",7],[171,"lua/lib/delayed.lua",9],[175,"lua/lib/delayed.lua",15],[178,"lua/lib/delayed.lua",19],[186,"lua/lib/delayed.lua",29],[193,"lua/lib/delayed.lua",41],[202,"lua/lib/outbox.lua",15],[206,"lua/lib/outbox.lua",20],[207,"lua/lib/outbox.lua",22],[208,"lua/lib/outbox.lua",24],[209,"lua/lib/outbox.lua",27],[210,"lua/lib/outbox.lua",29],[214,"lua/lib/outbox.lua",35],[226,"lua/lib/outbox.lua",49],[230,"lua/lib/outbox.lua",54],[240,"lua/lib/outbox.lua",72],[244,"lua/lib/outbox.lua",78],[249,"lua/lib/outbox.lua",85],[250,"lua/lib/outbox.lua",88],[279,"lua/lib/limited.lua",16],[280,"lua/lib/limited.lua",18],[287,"lua/lib/limited.lua",27],[291,"lua/lib/limited.lua",62],[296,"lua/lib/limited.lua",76],[300,"lua/lib/limited.lua",82],[312,"lua/lib/granted.lua",3],[313,"lua/lib/granted.lua",5],[317,"lua/lib/granted.lua",12],[321,"lua/lib/results.lua",3],[330,"lua/lib/results.lua",13],[331,"lua/lib/results.lua",26],[332,"lua/lib/results.lua",28],[333,"lua/lib/lost.lua",4],[334,"lua/lib/lost.lua",7],[345,"lua/lib/lost.lua",19],[350,"lua/lib/notify.lua",19],[351,"lua/lib/notify.lua",22],[360,"lua/lib/notify.lua",34],[361,"lua/lib/notify.lua",36],[366,"lua/lib/notify.lua",43],[382,"lua/lib/notify.lua",60],[394,"lua/lib/notify.lua",74],[404,"lua/lib/notify.lua",85],[422,"lua/lib/notify.lua",105],[429,"lua/lib/notify.lua",115],[441,"lua/lib/notify.lua",130],[457,"lua/lib/notify.lua",148],[469,"lua/lib/notify.lua",161],[472,"lua/lib/notify.lua",166],[483,"lua/lib/notify.lua",179],[485,"lua/lib/notify.lua",182],[496,"lua/lib/notify.lua",194],[501,"lua/lib/notify.lua",200],[504,"lua/lib/notify.lua",205],[509,"lua/lib/notify.lua",212],[539,"lua/lib/notify.lua",244],[561,"lua/lib/notify.lua",268],[562,"lua/lib/notify.lua",270],[568,"lua/lib/notify.lua",277],[582,"lua/lib/notify.lua",292],[584,"lua/lib/notify.lua",296],[590,"lua/lib/notify.lua",303],[593,"lua/outbox/receive.lua",25],[595,"lua/outbox/receive.lua",28],[597,"lua/lib/lane.lua",34],[605,"lua/lib/lane.lua",43],[608,"lua/lib/lane.lua",62],[609,"lua/lib/limiter/aligned.lua",2],[611,"lua/lib/limiter/aligned.lua",5],[615,"lua/lib/limiter/aligned.lua",10],[624,"lua/lib/limiter/aligned.lua",20],[625,"lua/lib/limiter/aligned.lua",22],[626,"lua/lib/limiter/aligned.lua",24],[637,"lua/lib/limiter/aligned.lua",36],[643,"lua/lib/limiter/level.lua",9],[647,"lua/lib/limiter/level.lua",14],[648,"lua/lib/limiter/level.lua",17],[653,"lua/lib/limiter/level.lua",24],[658,"lua/lib/limiter/level.lua",30],[662,"lua/lib/limiter/level.lua",36],[663,"lua/lib/limiter/level.lua",38],[674,"lua/lib/limiter/level.lua",50],[682,"lua/lib/limiter/level.lua",60],[698,"lua/lib/limiter/level.lua",79],[704,"lua/lib/limiter/level.lua",86],[723,"lua/lib/limiter/level.lua",106],[730,"lua/lib/limiter/level.lua",114],[731,"lua/lib/limiter/level.lua",116],[790,"lua/lib/limiter/slots.lua",4],[792,"lua/lib/limiter/slots.lua",7],[793,"lua/lib/limiter/slots.lua",9],[794,"lua/lib/limiter/slots.lua",12],[809,"lua/lib/limiter/slots.lua",28],[819,"lua/lib/limiter/slots.lua",39],[824,"lua/lib/limiter/slots.lua",45],[848,"lua/lib/limiter/window.lua",4],[850,"lua/lib/limiter/window.lua",7],[851,"lua/lib/limiter/window.lua",9],[852,"lua/lib/limiter/window.lua",12],[856,"lua/lib/limiter/window.lua",17],[860,"lua/lib/limiter/window.lua",23],[870,"lua/lib/limiter/window.lua",35],[879,"lua/lib/limiter/window.lua",45],[885,"lua/lib/limiter/window.lua",53],[896,"lua/lib/limiter/window.lua",66],[905,"lua/lib/limiter/window.lua",76],[939,"lua/lib/limiter/window.lua",112],[973,"lua/lib/tally.lua",6],[974,"lua/lib/tally.lua",8],[975,"lua/lib/tally.lua",11],[989,"lua/lib/tally.lua",27],[1012,"lua/lib/tally.lua",51],[1015,"lua/lib/lane.lua",66],[1016,"lua/lib/lane.lua",68],[1017,"lua/lib/lane.lua",71],[1031,"lua/lib/lane.lua",86],[1033,"lua/lib/lane.lua",89],[1047,"lua/lib/lane.lua",110],[1055,"lua/lib/lane.lua",119],[1062,"lua/lib/lane.lua",128],[1066,"lua/lib/lane.lua",134],[1067,"lua/lib/lane.lua",137],[1073,"lua/lib/lane.lua",145],[1079,"lua/lib/lane.lua",152],[1083,"lua/lib/lane.lua",158],[1091,"lua/lib/lane.lua",167],[1092,"lua/lib/lane.lua",170],[1103,"lua/lib/lane.lua",183],[1106,"lua/lib/lane.lua",188],[1110,"lua/lib/lane.lua",193],[1117,"lua/lib/lane.lua",202],[1124,"lua/lib/lane.lua",210],[1130,"lua/lib/lane.lua",219],[1135,"lua/lib/lane.lua",225],[1144,"lua/lib/lane.lua",235],[1146,"lua/lib/lane.lua",253],[1154,"lua/lib/lane.lua",263],[1157,"lua/lib/lane.lua",269],[1162,"lua/lib/lane.lua",278],[1173,"lua/lib/lane.lua",298],[1176,"lua/lib/lane.lua",302],[1179,"lua/lib/lane.lua",306],[1213,"lua/lib/lane.lua",341],[1214,"lua/lib/lane.lua",344],[1218,"lua/lib/lane.lua",350],[1224,"lua/lib/lane.lua",357],[1227,"lua/lib/lane.lua",361],[1249,"lua/lib/lane.lua",384],[1253,"lua/lib/receive/back.lua",3],[1260,"lua/lib/receive/cool.lua",3],[1261,"lua/lib/receive/cool.lua",5],[1266,"lua/lib/receive/cool.lua",11],[1268,"lua/lib/receive/drop.lua",3],[1272,"lua/lib/receive/fail.lua",5],[1278,"lua/lib/receive/fail.lua",12],[1279,"lua/lib/receive/fail.lua",14],[1292,"lua/lib/receive/fail.lua",28],[1305,"lua/lib/receive/fail.lua",42],[1308,"lua/lib/receive/free.lua",3],[1316,"lua/lib/receive/grant.lua",8],[1332,"lua/lib/receive/grant.lua",25],[1336,"lua/lib/receive/grant.lua",30],[1337,"lua/lib/receive/grant.lua",32],[1343,"lua/lib/receive/grant.lua",39],[1345,"lua/lib/receive/late.lua",3],[1351,"lua/lib/receive/late.lua",10],[1355,"lua/lib/receive/points.lua",3],[1363,"lua/lib/receive/queue.lua",3],[1367,"lua/lib/receive/unused.lua",3],[1372,"lua/outbox/receive.lua",32],[1378,"lua/outbox/receive.lua",39],[1388,"lua/outbox/receive.lua",50],[1390,"lua/outbox/receive.lua",53]],
+  map: [[1,"lua/outbox/receive.lua",1],[2,"lua/outbox/receive.lua",9],[3,"lua/outbox/receive.lua",16],[4,"lua/outbox/receive.lua",15],[5,"lua/outbox/receive.lua",14],[6,"lua/outbox/receive.lua",13],[7,"lua/outbox/receive.lua",12],[8,"lua/outbox/receive.lua",11],[9,"lua/outbox/receive.lua",10],[10,"lua/outbox/receive.lua",17],[11,"lua/lib/root.lua",2],[13,"lua/lib/root.lua",8],[14,"lua/lib/batch.lua",13],[15,"lua/lib/batch.lua",15],[36,"lua/lib/batch.lua",44],[37,"lua/lib/batch.lua",50],[38,"lua/lib/batch.lua",54],[39,"lua/lib/batch.lua",63],[51,"lua/lib/batch.lua",76],[52,"lua/lib/batch.lua",84],[68,"lua/lib/batch.lua",110],[71,"lua/lib/batch.lua",122],[76,"lua/lib/batch.lua",130],[84,"lua/lib/batch.lua",139],[88,"lua/lib/batch.lua",144],[114,"lua/lib/ring.lua",4],[115,"lua/lib/ring.lua",31],[122,"lua/lib/ring.lua",40],[126,"lua/lib/ready.lua",9],[127,"lua/lib/ready.lua",11],[128,"lua/lib/ready.lua",14],[142,"lua/lib/ready.lua",29],[147,"lua/lib/ready.lua",35],[159,"lua/lib/ready.lua",48],[162,"lua/lib/ready.lua",52],[168,"lua/lib/delayed.lua",4],[170,"lua/lib/delayed.lua",7],[171,"lua/lib/delayed.lua",9],[175,"lua/lib/delayed.lua",15],[178,"lua/lib/delayed.lua",19],[186,"lua/lib/delayed.lua",29],[193,"lua/lib/delayed.lua",41],[202,"lua/lib/outbox.lua",15],[206,"lua/lib/outbox.lua",20],[207,"lua/lib/outbox.lua",22],[208,"lua/lib/outbox.lua",24],[209,"lua/lib/outbox.lua",27],[210,"lua/lib/outbox.lua",29],[214,"lua/lib/outbox.lua",35],[226,"lua/lib/outbox.lua",49],[230,"lua/lib/outbox.lua",54],[240,"lua/lib/outbox.lua",72],[244,"lua/lib/outbox.lua",78],[249,"lua/lib/outbox.lua",85],[250,"lua/lib/outbox.lua",88],[279,"lua/lib/limited.lua",16],[280,"lua/lib/limited.lua",18],[287,"lua/lib/limited.lua",27],[291,"lua/lib/limited.lua",62],[296,"lua/lib/limited.lua",76],[300,"lua/lib/limited.lua",82],[312,"lua/lib/granted.lua",3],[313,"lua/lib/granted.lua",5],[317,"lua/lib/granted.lua",12],[321,"lua/lib/results.lua",3],[330,"lua/lib/results.lua",13],[331,"lua/lib/results.lua",26],[332,"lua/lib/results.lua",28],[333,"lua/lib/lost.lua",4],[334,"lua/lib/lost.lua",7],[345,"lua/lib/lost.lua",19],[350,"lua/lib/notify.lua",19],[351,"lua/lib/notify.lua",22],[360,"lua/lib/notify.lua",34],[361,"lua/lib/notify.lua",36],[366,"lua/lib/notify.lua",43],[382,"lua/lib/notify.lua",60],[394,"lua/lib/notify.lua",74],[404,"lua/lib/notify.lua",85],[422,"lua/lib/notify.lua",105],[429,"lua/lib/notify.lua",115],[441,"lua/lib/notify.lua",130],[457,"lua/lib/notify.lua",148],[469,"lua/lib/notify.lua",161],[472,"lua/lib/notify.lua",166],[483,"lua/lib/notify.lua",179],[485,"lua/lib/notify.lua",182],[496,"lua/lib/notify.lua",194],[501,"lua/lib/notify.lua",200],[504,"lua/lib/notify.lua",205],[509,"lua/lib/notify.lua",212],[539,"lua/lib/notify.lua",244],[561,"lua/lib/notify.lua",268],[562,"lua/lib/notify.lua",270],[568,"lua/lib/notify.lua",277],[582,"lua/lib/notify.lua",292],[584,"lua/lib/notify.lua",296],[590,"lua/lib/notify.lua",303],[593,"lua/outbox/receive.lua",25],[595,"lua/outbox/receive.lua",28],[597,"lua/lib/lane.lua",34],[605,"lua/lib/lane.lua",43],[608,"lua/lib/lane.lua",62],[609,"lua/lib/limiter/aligned.lua",2],[611,"lua/lib/limiter/aligned.lua",5],[615,"lua/lib/limiter/aligned.lua",10],[624,"lua/lib/limiter/aligned.lua",20],[625,"lua/lib/limiter/aligned.lua",22],[626,"lua/lib/limiter/aligned.lua",24],[637,"lua/lib/limiter/aligned.lua",36],[643,"lua/lib/limiter/level.lua",9],[647,"lua/lib/limiter/level.lua",14],[648,"lua/lib/limiter/level.lua",17],[653,"lua/lib/limiter/level.lua",24],[658,"lua/lib/limiter/level.lua",30],[662,"lua/lib/limiter/level.lua",36],[663,"lua/lib/limiter/level.lua",38],[674,"lua/lib/limiter/level.lua",50],[682,"lua/lib/limiter/level.lua",60],[698,"lua/lib/limiter/level.lua",79],[704,"lua/lib/limiter/level.lua",86],[723,"lua/lib/limiter/level.lua",106],[730,"lua/lib/limiter/level.lua",114],[731,"lua/lib/limiter/level.lua",116],[790,"lua/lib/limiter/slots.lua",4],[792,"lua/lib/limiter/slots.lua",7],[793,"lua/lib/limiter/slots.lua",9],[794,"lua/lib/limiter/slots.lua",12],[809,"lua/lib/limiter/slots.lua",28],[819,"lua/lib/limiter/slots.lua",39],[824,"lua/lib/limiter/slots.lua",45],[848,"lua/lib/limiter/window.lua",4],[850,"lua/lib/limiter/window.lua",7],[851,"lua/lib/limiter/window.lua",9],[852,"lua/lib/limiter/window.lua",12],[856,"lua/lib/limiter/window.lua",17],[860,"lua/lib/limiter/window.lua",23],[870,"lua/lib/limiter/window.lua",35],[879,"lua/lib/limiter/window.lua",45],[885,"lua/lib/limiter/window.lua",53],[896,"lua/lib/limiter/window.lua",66],[905,"lua/lib/limiter/window.lua",76],[939,"lua/lib/limiter/window.lua",112],[973,"lua/lib/tally.lua",6],[974,"lua/lib/tally.lua",8],[975,"lua/lib/tally.lua",11],[989,"lua/lib/tally.lua",27],[1012,"lua/lib/tally.lua",51],[1015,"lua/lib/lane.lua",66],[1016,"lua/lib/lane.lua",68],[1017,"lua/lib/lane.lua",71],[1031,"lua/lib/lane.lua",86],[1033,"lua/lib/lane.lua",89],[1047,"lua/lib/lane.lua",113],[1055,"lua/lib/lane.lua",122],[1062,"lua/lib/lane.lua",131],[1066,"lua/lib/lane.lua",137],[1067,"lua/lib/lane.lua",140],[1073,"lua/lib/lane.lua",148],[1079,"lua/lib/lane.lua",155],[1083,"lua/lib/lane.lua",161],[1091,"lua/lib/lane.lua",170],[1092,"lua/lib/lane.lua",173],[1103,"lua/lib/lane.lua",186],[1106,"lua/lib/lane.lua",191],[1110,"lua/lib/lane.lua",196],[1117,"lua/lib/lane.lua",205],[1124,"lua/lib/lane.lua",213],[1130,"lua/lib/lane.lua",222],[1135,"lua/lib/lane.lua",228],[1144,"lua/lib/lane.lua",238],[1146,"lua/lib/lane.lua",256],[1154,"lua/lib/lane.lua",266],[1157,"lua/lib/lane.lua",272],[1162,"lua/lib/lane.lua",278],[1165,"lua/lib/lane.lua",282],[1168,"lua/lib/lane.lua",286],[1202,"lua/lib/lane.lua",321],[1203,"lua/lib/lane.lua",324],[1207,"lua/lib/lane.lua",330],[1213,"lua/lib/lane.lua",337],[1216,"lua/lib/lane.lua",341],[1238,"lua/lib/lane.lua",364],[1242,"lua/lib/receive/back.lua",3],[1248,"lua/lib/receive/cool.lua",3],[1249,"lua/lib/receive/cool.lua",5],[1254,"lua/lib/receive/cool.lua",11],[1256,"lua/lib/receive/drop.lua",3],[1260,"lua/lib/receive/fail.lua",5],[1266,"lua/lib/receive/fail.lua",12],[1267,"lua/lib/receive/fail.lua",14],[1280,"lua/lib/receive/fail.lua",28],[1293,"lua/lib/receive/fail.lua",42],[1296,"lua/lib/receive/free.lua",3],[1304,"lua/lib/receive/grant.lua",8],[1320,"lua/lib/receive/grant.lua",25],[1324,"lua/lib/receive/grant.lua",30],[1325,"lua/lib/receive/grant.lua",32],[1331,"lua/lib/receive/grant.lua",39],[1333,"lua/lib/receive/late.lua",3],[1334,"lua/lib/receive/late.lua",7],[1344,"lua/lib/receive/late.lua",18],[1350,"lua/lib/receive/late.lua",25],[1354,"lua/lib/receive/points.lua",3],[1362,"lua/lib/receive/queue.lua",3],[1366,"lua/lib/receive/unused.lua",3],[1371,"lua/outbox/receive.lua",32],[1377,"lua/outbox/receive.lua",39],[1387,"lua/outbox/receive.lua",50],[1389,"lua/outbox/receive.lua",53]],
 });
 
 /** Reads the first messages that wait for other partitions, oldest destination first; takes nothing away. See lua/outbox/slice.lua. */
@@ -10161,22 +10160,22 @@ local function batch_tell(b, now)
   call('SPUBLISH', root .. 'progress:' .. b.core, string.format('%s %s %d %d %d %d %d %d %d ', number, b.s, b.n, b.c, b.f,
     b.x, b.r, now, b.z or 0) .. (now < tonumber(tasks_till) and b.told and table.concat(b.told, ',') or ''))
 end
+local function batch_field(fields, name, value)
+  fields[#fields + 1] = name
+  fields[#fields + 1] = value
+end
 local function batch_save(now)
   for _, b in ipairs(batches_loaded) do
     if b.dirty then
       local fields = { 's', b.s, 'n', b.n, 'c', b.c, 'f', b.f, 'x', b.x, 'r', b.r, 'v', b.v + 1, 'u', now }
-      local function field(name, value)
-        fields[#fields + 1] = name
-        fields[#fields + 1] = value
-      end
       if b.opened then
-        field('a', b.a)
-        field('t', b.t)
+        batch_field(fields, 'a', b.a)
+        batch_field(fields, 't', b.t)
       end
-      if b.appended then field('q', b.q) end
-      if b.g_new then field('g', b.g) end
-      if b.z then field('z', b.z) end
-      if b.begun then field('p', b.begun) end
+      if b.appended then batch_field(fields, 'q', b.q) end
+      if b.g_new then batch_field(fields, 'g', b.g) end
+      if b.z then batch_field(fields, 'z', b.z) end
+      if b.begun then batch_field(fields, 'p', b.begun) end
       call('HSET', b.key, unpack(fields, 1, #fields))
       if b.s ~= b.s_was then
         call('ZREM', list_key(b, b.s_was), b.core)
@@ -10876,7 +10875,7 @@ if #runs > 0 then
   end
 end
 return { now_ms, more, delays_first() or 0, parked, runs, outbox_write(), suspects_met }`,
-  map: [[1,"lua/partition/claim.lua",1],[2,"lua/partition/claim.lua",9],[3,"lua/partition/claim.lua",18],[4,"lua/partition/claim.lua",17],[5,"lua/partition/claim.lua",16],[6,"lua/partition/claim.lua",15],[7,"lua/partition/claim.lua",14],[8,"lua/partition/claim.lua",13],[9,"lua/partition/claim.lua",12],[10,"lua/partition/claim.lua",11],[11,"lua/partition/claim.lua",10],[12,"lua/partition/claim.lua",19],[13,"lua/lib/root.lua",2],[15,"lua/lib/root.lua",8],[16,"lua/lib/batch.lua",13],[17,"lua/lib/batch.lua",15],[38,"lua/lib/batch.lua",44],[39,"lua/lib/batch.lua",50],[40,"lua/lib/batch.lua",52],[41,"lua/lib/batch.lua",54],[42,"lua/lib/batch.lua",63],[54,"lua/lib/batch.lua",76],[55,"lua/lib/batch.lua",110],[58,"lua/lib/batch.lua",130],[66,"lua/lib/batch.lua",139],[96,"lua/lib/ring.lua",4],[97,"lua/lib/ring.lua",6],[105,"lua/lib/ring.lua",16],[111,"lua/lib/ring.lua",24],[112,"lua/lib/ring.lua",26],[113,"lua/lib/ring.lua",28],[114,"lua/lib/ring.lua",31],[121,"lua/lib/ring.lua",40],[125,"lua/lib/ring.lua",46],[133,"lua/lib/ring.lua",55],[139,"lua/lib/ready.lua",9],[140,"lua/lib/ready.lua",11],[141,"lua/lib/ready.lua",14],[155,"lua/lib/ready.lua",29],[160,"lua/lib/ready.lua",35],[172,"lua/lib/ready.lua",48],[175,"lua/lib/ready.lua",52],[181,"lua/lib/ready.lua",63],[184,"lua/lib/ready.lua",67],[191,"lua/lib/ready.lua",76],[192,"lua/lib/delayed.lua",4],[194,"lua/lib/delayed.lua",7],[195,"lua/lib/delayed.lua",9],[199,"lua/lib/delayed.lua",15],[202,"lua/lib/delayed.lua",19],[210,"lua/lib/delayed.lua",29],[217,"lua/lib/outbox.lua",15],[221,"lua/lib/outbox.lua",20],[222,"lua/lib/outbox.lua",22],[223,"lua/lib/outbox.lua",24],[224,"lua/lib/outbox.lua",27],[225,"lua/lib/outbox.lua",29],[229,"lua/lib/outbox.lua",35],[241,"lua/lib/outbox.lua",49],[245,"lua/lib/outbox.lua",54],[255,"lua/lib/outbox.lua",66],[259,"lua/lib/outbox.lua",72],[263,"lua/lib/outbox.lua",88],[292,"lua/lib/limited.lua",16],[293,"lua/lib/limited.lua",18],[300,"lua/lib/limited.lua",27],[304,"lua/lib/limited.lua",33],[315,"lua/lib/limited.lua",46],[319,"lua/lib/limited.lua",52],[327,"lua/lib/limited.lua",62],[332,"lua/lib/limited.lua",76],[336,"lua/lib/limited.lua",82],[348,"lua/lib/granted.lua",3],[349,"lua/lib/granted.lua",5],[353,"lua/lib/granted.lua",10],[354,"lua/lib/granted.lua",12],[358,"lua/lib/parked.lua",5],[360,"lua/lib/parked.lua",8],[366,"lua/lib/parked.lua",16],[378,"lua/lib/parked.lua",30],[391,"lua/lib/parked.lua",45],[399,"lua/lib/parked.lua",56],[418,"lua/lib/results.lua",3],[427,"lua/lib/results.lua",13],[428,"lua/lib/results.lua",28],[429,"lua/lib/round.lua",24],[430,"lua/lib/round.lua",27],[431,"lua/lib/round.lua",30],[449,"lua/lib/round.lua",50],[456,"lua/lib/round.lua",59],[460,"lua/lib/round.lua",65],[464,"lua/lib/round.lua",70],[479,"lua/lib/suspect.lua",4],[481,"lua/lib/suspect.lua",8],[486,"lua/lib/suspect.lua",14],[489,"lua/partition/claim.lua",28],[490,"lua/partition/claim.lua",31],[491,"lua/partition/claim.lua",33],[492,"lua/partition/claim.lua",35],[495,"lua/partition/claim.lua",39],[498,"lua/partition/claim.lua",43],[499,"lua/partition/claim.lua",45],[500,"lua/partition/claim.lua",48],[507,"lua/partition/claim.lua",57],[513,"lua/partition/claim.lua",64],[517,"lua/partition/claim.lua",69],[533,"lua/partition/claim.lua",87],[534,"lua/partition/claim.lua",89],[538,"lua/partition/claim.lua",95],[551,"lua/partition/claim.lua",111],[556,"lua/partition/claim.lua",118],[559,"lua/partition/claim.lua",122],[577,"lua/partition/claim.lua",143],[603,"lua/partition/claim.lua",170],[604,"lua/partition/claim.lua",173],[628,"lua/partition/claim.lua",199],[632,"lua/partition/claim.lua",204],[673,"lua/partition/claim.lua",247],[689,"lua/partition/claim.lua",264],[703,"lua/partition/claim.lua",280],[704,"lua/partition/claim.lua",283],[707,"lua/partition/claim.lua",287],[732,"lua/partition/claim.lua",313],[733,"lua/partition/claim.lua",315],[748,"lua/partition/claim.lua",332],[752,"lua/partition/claim.lua",337],[754,"lua/partition/claim.lua",340],[756,"lua/partition/claim.lua",343],[775,"lua/partition/claim.lua",363],[776,"lua/partition/claim.lua",366]],
+  map: [[1,"lua/partition/claim.lua",1],[2,"lua/partition/claim.lua",9],[3,"lua/partition/claim.lua",18],[4,"lua/partition/claim.lua",17],[5,"lua/partition/claim.lua",16],[6,"lua/partition/claim.lua",15],[7,"lua/partition/claim.lua",14],[8,"lua/partition/claim.lua",13],[9,"lua/partition/claim.lua",12],[10,"lua/partition/claim.lua",11],[11,"lua/partition/claim.lua",10],[12,"lua/partition/claim.lua",19],[13,"lua/lib/root.lua",2],[15,"lua/lib/root.lua",8],[16,"lua/lib/batch.lua",13],[17,"lua/lib/batch.lua",15],[38,"lua/lib/batch.lua",44],[39,"lua/lib/batch.lua",50],[40,"lua/lib/batch.lua",52],[41,"lua/lib/batch.lua",54],[42,"lua/lib/batch.lua",63],[54,"lua/lib/batch.lua",76],[55,"lua/lib/batch.lua",110],[58,"lua/lib/batch.lua",130],[66,"lua/lib/batch.lua",139],[70,"lua/lib/batch.lua",144],[96,"lua/lib/ring.lua",4],[97,"lua/lib/ring.lua",6],[105,"lua/lib/ring.lua",16],[111,"lua/lib/ring.lua",24],[112,"lua/lib/ring.lua",26],[113,"lua/lib/ring.lua",28],[114,"lua/lib/ring.lua",31],[121,"lua/lib/ring.lua",40],[125,"lua/lib/ring.lua",46],[133,"lua/lib/ring.lua",55],[139,"lua/lib/ready.lua",9],[140,"lua/lib/ready.lua",11],[141,"lua/lib/ready.lua",14],[155,"lua/lib/ready.lua",29],[160,"lua/lib/ready.lua",35],[172,"lua/lib/ready.lua",48],[175,"lua/lib/ready.lua",52],[181,"lua/lib/ready.lua",63],[184,"lua/lib/ready.lua",67],[191,"lua/lib/ready.lua",76],[192,"lua/lib/delayed.lua",4],[194,"lua/lib/delayed.lua",7],[195,"lua/lib/delayed.lua",9],[199,"lua/lib/delayed.lua",15],[202,"lua/lib/delayed.lua",19],[210,"lua/lib/delayed.lua",29],[217,"lua/lib/outbox.lua",15],[221,"lua/lib/outbox.lua",20],[222,"lua/lib/outbox.lua",22],[223,"lua/lib/outbox.lua",24],[224,"lua/lib/outbox.lua",27],[225,"lua/lib/outbox.lua",29],[229,"lua/lib/outbox.lua",35],[241,"lua/lib/outbox.lua",49],[245,"lua/lib/outbox.lua",54],[255,"lua/lib/outbox.lua",66],[259,"lua/lib/outbox.lua",72],[263,"lua/lib/outbox.lua",88],[292,"lua/lib/limited.lua",16],[293,"lua/lib/limited.lua",18],[300,"lua/lib/limited.lua",27],[304,"lua/lib/limited.lua",33],[315,"lua/lib/limited.lua",46],[319,"lua/lib/limited.lua",52],[327,"lua/lib/limited.lua",62],[332,"lua/lib/limited.lua",76],[336,"lua/lib/limited.lua",82],[348,"lua/lib/granted.lua",3],[349,"lua/lib/granted.lua",5],[353,"lua/lib/granted.lua",10],[354,"lua/lib/granted.lua",12],[358,"lua/lib/parked.lua",5],[360,"lua/lib/parked.lua",8],[366,"lua/lib/parked.lua",16],[378,"lua/lib/parked.lua",30],[391,"lua/lib/parked.lua",45],[399,"lua/lib/parked.lua",56],[418,"lua/lib/results.lua",3],[427,"lua/lib/results.lua",13],[428,"lua/lib/results.lua",28],[429,"lua/lib/round.lua",24],[430,"lua/lib/round.lua",27],[431,"lua/lib/round.lua",30],[449,"lua/lib/round.lua",50],[456,"lua/lib/round.lua",59],[460,"lua/lib/round.lua",65],[464,"lua/lib/round.lua",70],[479,"lua/lib/suspect.lua",4],[481,"lua/lib/suspect.lua",8],[486,"lua/lib/suspect.lua",14],[489,"lua/partition/claim.lua",28],[490,"lua/partition/claim.lua",31],[491,"lua/partition/claim.lua",33],[492,"lua/partition/claim.lua",35],[495,"lua/partition/claim.lua",39],[498,"lua/partition/claim.lua",43],[499,"lua/partition/claim.lua",45],[500,"lua/partition/claim.lua",48],[507,"lua/partition/claim.lua",57],[513,"lua/partition/claim.lua",64],[517,"lua/partition/claim.lua",69],[533,"lua/partition/claim.lua",87],[534,"lua/partition/claim.lua",89],[538,"lua/partition/claim.lua",95],[551,"lua/partition/claim.lua",111],[556,"lua/partition/claim.lua",118],[559,"lua/partition/claim.lua",122],[577,"lua/partition/claim.lua",143],[603,"lua/partition/claim.lua",170],[604,"lua/partition/claim.lua",173],[628,"lua/partition/claim.lua",199],[632,"lua/partition/claim.lua",204],[673,"lua/partition/claim.lua",247],[689,"lua/partition/claim.lua",264],[703,"lua/partition/claim.lua",280],[704,"lua/partition/claim.lua",283],[707,"lua/partition/claim.lua",287],[732,"lua/partition/claim.lua",313],[733,"lua/partition/claim.lua",315],[748,"lua/partition/claim.lua",332],[752,"lua/partition/claim.lua",337],[754,"lua/partition/claim.lua",340],[756,"lua/partition/claim.lua",343],[775,"lua/partition/claim.lua",363],[776,"lua/partition/claim.lua",366]],
 });
 
 /** Lets tasks start that wait for rate limiters, as many as those allow now, and fails those that have waited too long. See lua/partition/grant.lua. */
@@ -10897,12 +10896,12 @@ call('EXISTS', meta, root .. '?')
 local LANE_STEP_US, LANE_SEQ_FIRST = 1000000, 100000000 -- more than any index of a task, so that places are not negative
 local LANE_FIELDS = { 'account', 'name', 'kind', 'form', 'max', 'rate', 'interval_s', 'lock_s', 'queue_s', 'valid_s', 'cooldown', 'deleted',
   't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem', 'lag', 'way',
-  'last', 'hold', 'held', 'lost' }
+  'last', 'hold', 'opens', 'lost' }
 local LANE_KEYS = { '', ':q', ':e', ':first', ':until', ':n', ':dropped', ':use', ':log', ':run' }
 local LANE_TEXTS = { account = true, name = true, kind = true, form = true, cooldown = true }
 local LANE_STATE = { 't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem', 'lag', 'way',
-  'last', 'hold', 'held', 'lost' }
-local LANE_LATE_MS_MAX, LANE_HEARD_MS = 500, 40
+  'last', 'hold', 'opens', 'lost' }
+local LANE_HEARD_MS = 40
 local lanes_loaded, lanes_by_core = {}, {}
 local lane_bell = false
 local machines = {}
@@ -11329,7 +11328,7 @@ local function lane_load(core, now_us)
   if lane.t and lane.v < lane.t then
     if lane.t - lane.v > LANE_STEP_US then
       lane.since = math.max(lane.since or 0, lane.t - lane.skew + 1000)
-      lane.hold, lane.held = 0, 0
+      lane.last, lane.lag, lane.hold, lane.opens = 0, 0, 0, 0
       lane.skew = lane.skew + math.ceil((lane.t - lane.v) / 1000) * 1000
     end
     lane.v = math.max(lane.t, now_us + lane.skew)
@@ -11348,6 +11347,7 @@ local function lane_closed_until(lane)
   local at = math.max(lane.pause or 0, lane.cool or 0)
   return at > lane.v and at or nil
 end
+local function lane_is_held(lane) return lane.real / 1000 < (lane.opens or 0) end
 local function lane_settle(lane)
   local machine = lane_limited(lane) and machines[lane.form]
   lane.machine = machine
@@ -11419,11 +11419,6 @@ local function lane_take(lane, range, tasks)
   lane_plan(lane, range.key, range)
   return false
 end
-local function lane_hold(lane)
-  lane.hold, lane.held = lane.last, lane.last + lane.lag + LANE_HEARD_MS
-  lane.lag, lane.way = 0, -1
-end
-local function lane_is_held(lane) return lane.real / 1000 < (lane.held or 0) end
 local function lane_plan()
   for _, lane in ipairs(lanes_loaded) do tally_plan(lane) end
 end
@@ -11571,7 +11566,7 @@ local GRANT_MS = 500
 local GRANT_PAUSE_US, GRANT_TOGETHER_US = 5000, 3000 -- between two looks at a lane that grants ahead of time; of what it grants so
 local GRANT_BURST_MIN, GRANT_BURST_MS, GRANT_BURST_EVEN = 2, 500, 4 -- a ms: tasks at least; the limit's part; times what is even
 local GRANT_SPREAD_FROM, GRANT_SPREAD_MIN, GRANT_SPREAD_EVEN = 100, 1, 10 / 9
-local GRANT_LAG_MS = 50 -- where starts are later by this than the way takes, the lane is held
+local GRANT_LAG_MS, GRANT_HELD_RATE = 50, 1600
 local function grant_send(lane, range, kind, body)
   outbox_send(math.floor((lane.now - lane.ahead) / 1000), partition_of(range.core), kind, lane.core .. ' ' .. body)
 end
@@ -11687,8 +11682,11 @@ local function grant_next(lane, range, ahead_us)
     if closed_until then
       no_later(closed_until - lane.skew)
     else
-      local fits_at = lane.machine.next(lane, math.min(range.cost, lane.max))
-      if fits_at and ahead_us > 0 and lane.machine.ahead then
+      local held = lane_is_held(lane)
+      local fits_at = not held and lane.machine.next(lane, math.min(range.cost, lane.max))
+      if held then
+        no_later(lane.opens * 1000)
+      elseif fits_at and ahead_us > 0 and lane.machine.ahead then
         no_later(math.max(fits_at - lane.skew - ahead_us, lane.now - lane.ahead + GRANT_PAUSE_US))
       elseif fits_at then
         no_later(fits_at - lane.skew)
@@ -11730,6 +11728,16 @@ local function grant_ahead(lane, range, ahead_us, full)
   lane_settle(lane)
   return true
 end
+local function grant_hold(lane)
+  local lag = lane.lag or 0
+  lane.lag = math.floor(lag * 0.95)
+  if not (lane.machine and lane.machine.ahead) or lag <= math.max(0, lane.way or 0) + GRANT_LAG_MS then return end
+  local rate = (lane.rate or 0) > 0 and lane.rate or lane.max
+  if rate <= GRANT_HELD_RATE * lane.interval_s then return end
+  lane.hold = lane.last or 0
+  lane.opens = lane.hold + math.min(lag, GRANT_MS) + LANE_HEARD_MS
+  lane.lag, lane.way = 0, -1
+end
 local function grant_lane(lane, tasks_max, ahead_us)
   lane.ahead = math.max(0, math.min(ahead_us, lane.now - lane.real))
   lane_settle(lane)
@@ -11740,14 +11748,8 @@ local function grant_lane(lane, tasks_max, ahead_us)
     grant_age(lane, ':first', now_ms - lane.valid_s * 1000, 'validity_timeout')
   end
   grant_age(lane, ':until', now_ms, 'expired')
-  local lag = lane.lag or 0
-  if ahead_us > 0 and lane.last and lag > math.max(0, lane.way or 0) + GRANT_LAG_MS then lane_hold(lane) end
-  local held = lane_is_held(lane)
-  if held then
-    tasks_max = 0
-  elseif lag > 0 then
-    lane.lag = math.floor(lag * 0.95)
-  end
+  grant_hold(lane)
+  lane.closed = lane.closed or lane_is_held(lane)
   local burst, range, full = grant_burst(lane, ahead_us), nil, nil
   local at_once = grant_at_once(lane, burst)
   repeat
@@ -11755,12 +11757,10 @@ local function grant_lane(lane, tasks_max, ahead_us)
     range = grant_line(lane, at_most)
     full = at_most == at_once and lane.granted - before == at_once
     local free = lane.free
-    local went = not held and grant_ahead(lane, range, ahead_us, full)
+    local went = grant_ahead(lane, range, ahead_us, full)
     if went then at_once = math.max(grant_at_once(lane, burst), math.min(math.floor(2 * burst), lane.free - free)) end
   until not went
-  if held and range ~= nil and not lane.more then
-    lane.next = math.min(lane.held * 1000, grant_too_old_at(lane))
-  elseif range == false and full and not lane.more then
+  if range == false and full and not lane.more then
     lane.next = math.min(lane.real + GRANT_PAUSE_US, grant_too_old_at(lane))
   elseif range == false or lane.more then
     lane.more = true
@@ -11810,7 +11810,7 @@ for i, lane in ipairs(shown) do
 end
 if next_ms <= now_ms then more = 1 end
 return { math.floor(now_ms), next_ms < math.huge and string.format('%.3f', next_ms) or '', more, wrote, reply, outbox_slices() }`,
-  map: [[1,"lua/partition/grant.lua",1],[2,"lua/partition/grant.lua",8],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/lane.lua",34],[18,"lua/lib/lane.lua",43],[21,"lua/lib/lane.lua",62],[22,"lua/lib/limiter/aligned.lua",2],[24,"lua/lib/limiter/aligned.lua",5],[28,"lua/lib/limiter/aligned.lua",10],[37,"lua/lib/limiter/aligned.lua",20],[38,"lua/lib/limiter/aligned.lua",22],[39,"lua/lib/limiter/aligned.lua",24],[50,"lua/lib/limiter/aligned.lua",36],[56,"lua/lib/limiter/level.lua",9],[60,"lua/lib/limiter/level.lua",14],[61,"lua/lib/limiter/level.lua",17],[66,"lua/lib/limiter/level.lua",24],[71,"lua/lib/limiter/level.lua",30],[75,"lua/lib/limiter/level.lua",36],[76,"lua/lib/limiter/level.lua",38],[87,"lua/lib/limiter/level.lua",50],[95,"lua/lib/limiter/level.lua",60],[111,"lua/lib/limiter/level.lua",79],[117,"lua/lib/limiter/level.lua",86],[136,"lua/lib/limiter/level.lua",106],[143,"lua/lib/limiter/level.lua",114],[144,"lua/lib/limiter/level.lua",116],[203,"lua/lib/limiter/slots.lua",4],[205,"lua/lib/limiter/slots.lua",7],[206,"lua/lib/limiter/slots.lua",9],[207,"lua/lib/limiter/slots.lua",12],[222,"lua/lib/limiter/slots.lua",28],[232,"lua/lib/limiter/slots.lua",39],[237,"lua/lib/limiter/slots.lua",45],[261,"lua/lib/limiter/window.lua",4],[263,"lua/lib/limiter/window.lua",7],[264,"lua/lib/limiter/window.lua",9],[265,"lua/lib/limiter/window.lua",12],[269,"lua/lib/limiter/window.lua",17],[273,"lua/lib/limiter/window.lua",23],[283,"lua/lib/limiter/window.lua",35],[292,"lua/lib/limiter/window.lua",45],[298,"lua/lib/limiter/window.lua",53],[309,"lua/lib/limiter/window.lua",66],[318,"lua/lib/limiter/window.lua",76],[352,"lua/lib/limiter/window.lua",112],[386,"lua/lib/tally.lua",6],[387,"lua/lib/tally.lua",8],[388,"lua/lib/tally.lua",11],[402,"lua/lib/tally.lua",27],[425,"lua/lib/tally.lua",51],[428,"lua/lib/lane.lua",66],[429,"lua/lib/lane.lua",68],[430,"lua/lib/lane.lua",71],[444,"lua/lib/lane.lua",86],[446,"lua/lib/lane.lua",89],[460,"lua/lib/lane.lua",105],[464,"lua/lib/lane.lua",110],[472,"lua/lib/lane.lua",119],[479,"lua/lib/lane.lua",128],[483,"lua/lib/lane.lua",137],[489,"lua/lib/lane.lua",145],[495,"lua/lib/lane.lua",152],[499,"lua/lib/lane.lua",158],[507,"lua/lib/lane.lua",167],[508,"lua/lib/lane.lua",170],[519,"lua/lib/lane.lua",188],[523,"lua/lib/lane.lua",239],[535,"lua/lib/lane.lua",291],[539,"lua/lib/lane.lua",296],[540,"lua/lib/lane.lua",298],[543,"lua/lib/lane.lua",302],[546,"lua/lib/lane.lua",306],[580,"lua/lib/lane.lua",341],[581,"lua/lib/lane.lua",344],[585,"lua/lib/lane.lua",350],[591,"lua/lib/lane.lua",357],[594,"lua/lib/lane.lua",361],[616,"lua/lib/lane.lua",384],[620,"lua/lib/outbox.lua",15],[624,"lua/lib/outbox.lua",20],[625,"lua/lib/outbox.lua",22],[626,"lua/lib/outbox.lua",24],[627,"lua/lib/outbox.lua",27],[628,"lua/lib/outbox.lua",29],[632,"lua/lib/outbox.lua",35],[644,"lua/lib/outbox.lua",88],[673,"lua/lib/outbox.lua",120],[682,"lua/lib/grant.lua",5],[683,"lua/lib/grant.lua",7],[686,"lua/lib/grant.lua",11],[688,"lua/lib/grant.lua",14],[691,"lua/lib/grant.lua",19],[697,"lua/lib/grant.lua",27],[712,"lua/lib/grant.lua",44],[717,"lua/lib/grant.lua",51],[720,"lua/lib/grant.lua",56],[740,"lua/lib/grant.lua",78],[778,"lua/lib/grant.lua",118],[789,"lua/lib/grant.lua",131],[795,"lua/lib/grant.lua",139],[816,"lua/lib/grant.lua",164],[824,"lua/lib/grant.lua",174],[829,"lua/lib/grant.lua",183],[846,"lua/lib/grant.lua",202],[847,"lua/lib/grant.lua",204],[872,"lua/lib/grant.lua",230],[882,"lua/lib/grant.lua",241],[890,"lua/partition/grant.lua",17],[893,"lua/partition/grant.lua",22],[896,"lua/partition/grant.lua",26],[906,"lua/partition/grant.lua",37],[907,"lua/partition/grant.lua",39],[908,"lua/partition/grant.lua",41],[915,"lua/partition/grant.lua",49]],
+  map: [[1,"lua/partition/grant.lua",1],[2,"lua/partition/grant.lua",8],[7,"lua/lib/root.lua",2],[9,"lua/lib/root.lua",8],[10,"lua/lib/lane.lua",34],[18,"lua/lib/lane.lua",43],[21,"lua/lib/lane.lua",62],[22,"lua/lib/limiter/aligned.lua",2],[24,"lua/lib/limiter/aligned.lua",5],[28,"lua/lib/limiter/aligned.lua",10],[37,"lua/lib/limiter/aligned.lua",20],[38,"lua/lib/limiter/aligned.lua",22],[39,"lua/lib/limiter/aligned.lua",24],[50,"lua/lib/limiter/aligned.lua",36],[56,"lua/lib/limiter/level.lua",9],[60,"lua/lib/limiter/level.lua",14],[61,"lua/lib/limiter/level.lua",17],[66,"lua/lib/limiter/level.lua",24],[71,"lua/lib/limiter/level.lua",30],[75,"lua/lib/limiter/level.lua",36],[76,"lua/lib/limiter/level.lua",38],[87,"lua/lib/limiter/level.lua",50],[95,"lua/lib/limiter/level.lua",60],[111,"lua/lib/limiter/level.lua",79],[117,"lua/lib/limiter/level.lua",86],[136,"lua/lib/limiter/level.lua",106],[143,"lua/lib/limiter/level.lua",114],[144,"lua/lib/limiter/level.lua",116],[203,"lua/lib/limiter/slots.lua",4],[205,"lua/lib/limiter/slots.lua",7],[206,"lua/lib/limiter/slots.lua",9],[207,"lua/lib/limiter/slots.lua",12],[222,"lua/lib/limiter/slots.lua",28],[232,"lua/lib/limiter/slots.lua",39],[237,"lua/lib/limiter/slots.lua",45],[261,"lua/lib/limiter/window.lua",4],[263,"lua/lib/limiter/window.lua",7],[264,"lua/lib/limiter/window.lua",9],[265,"lua/lib/limiter/window.lua",12],[269,"lua/lib/limiter/window.lua",17],[273,"lua/lib/limiter/window.lua",23],[283,"lua/lib/limiter/window.lua",35],[292,"lua/lib/limiter/window.lua",45],[298,"lua/lib/limiter/window.lua",53],[309,"lua/lib/limiter/window.lua",66],[318,"lua/lib/limiter/window.lua",76],[352,"lua/lib/limiter/window.lua",112],[386,"lua/lib/tally.lua",6],[387,"lua/lib/tally.lua",8],[388,"lua/lib/tally.lua",11],[402,"lua/lib/tally.lua",27],[425,"lua/lib/tally.lua",51],[428,"lua/lib/lane.lua",66],[429,"lua/lib/lane.lua",68],[430,"lua/lib/lane.lua",71],[444,"lua/lib/lane.lua",86],[446,"lua/lib/lane.lua",89],[460,"lua/lib/lane.lua",105],[464,"lua/lib/lane.lua",111],[465,"lua/lib/lane.lua",113],[473,"lua/lib/lane.lua",122],[480,"lua/lib/lane.lua",131],[484,"lua/lib/lane.lua",140],[490,"lua/lib/lane.lua",148],[496,"lua/lib/lane.lua",155],[500,"lua/lib/lane.lua",161],[508,"lua/lib/lane.lua",170],[509,"lua/lib/lane.lua",173],[520,"lua/lib/lane.lua",191],[524,"lua/lib/lane.lua",242],[536,"lua/lib/lane.lua",278],[539,"lua/lib/lane.lua",282],[542,"lua/lib/lane.lua",286],[576,"lua/lib/lane.lua",321],[577,"lua/lib/lane.lua",324],[581,"lua/lib/lane.lua",330],[587,"lua/lib/lane.lua",337],[590,"lua/lib/lane.lua",341],[612,"lua/lib/lane.lua",364],[616,"lua/lib/outbox.lua",15],[620,"lua/lib/outbox.lua",20],[621,"lua/lib/outbox.lua",22],[622,"lua/lib/outbox.lua",24],[623,"lua/lib/outbox.lua",27],[624,"lua/lib/outbox.lua",29],[628,"lua/lib/outbox.lua",35],[640,"lua/lib/outbox.lua",88],[669,"lua/lib/outbox.lua",120],[678,"lua/lib/grant.lua",5],[679,"lua/lib/grant.lua",7],[682,"lua/lib/grant.lua",11],[683,"lua/lib/grant.lua",13],[684,"lua/lib/grant.lua",15],[687,"lua/lib/grant.lua",20],[693,"lua/lib/grant.lua",28],[708,"lua/lib/grant.lua",45],[713,"lua/lib/grant.lua",52],[716,"lua/lib/grant.lua",57],[736,"lua/lib/grant.lua",79],[774,"lua/lib/grant.lua",119],[785,"lua/lib/grant.lua",132],[791,"lua/lib/grant.lua",140],[815,"lua/lib/grant.lua",168],[823,"lua/lib/grant.lua",178],[828,"lua/lib/grant.lua",187],[845,"lua/lib/grant.lua",207],[855,"lua/lib/grant.lua",219],[856,"lua/lib/grant.lua",221],[875,"lua/lib/grant.lua",241],[883,"lua/lib/grant.lua",250],[891,"lua/partition/grant.lua",17],[894,"lua/partition/grant.lua",22],[897,"lua/partition/grant.lua",26],[907,"lua/partition/grant.lua",37],[908,"lua/partition/grant.lua",39],[909,"lua/partition/grant.lua",41],[916,"lua/partition/grant.lua",49]],
 });
 
 /** Tells limiters of tasks whose requests were written later than they were granted, so that no span holds more than it may. See lua/partition/late.lua. */
@@ -12093,22 +12093,22 @@ local function batch_tell(b, now)
   call('SPUBLISH', root .. 'progress:' .. b.core, string.format('%s %s %d %d %d %d %d %d %d ', number, b.s, b.n, b.c, b.f,
     b.x, b.r, now, b.z or 0) .. (now < tonumber(tasks_till) and b.told and table.concat(b.told, ',') or ''))
 end
+local function batch_field(fields, name, value)
+  fields[#fields + 1] = name
+  fields[#fields + 1] = value
+end
 local function batch_save(now)
   for _, b in ipairs(batches_loaded) do
     if b.dirty then
       local fields = { 's', b.s, 'n', b.n, 'c', b.c, 'f', b.f, 'x', b.x, 'r', b.r, 'v', b.v + 1, 'u', now }
-      local function field(name, value)
-        fields[#fields + 1] = name
-        fields[#fields + 1] = value
-      end
       if b.opened then
-        field('a', b.a)
-        field('t', b.t)
+        batch_field(fields, 'a', b.a)
+        batch_field(fields, 't', b.t)
       end
-      if b.appended then field('q', b.q) end
-      if b.g_new then field('g', b.g) end
-      if b.z then field('z', b.z) end
-      if b.begun then field('p', b.begun) end
+      if b.appended then batch_field(fields, 'q', b.q) end
+      if b.g_new then batch_field(fields, 'g', b.g) end
+      if b.z then batch_field(fields, 'z', b.z) end
+      if b.begun then batch_field(fields, 'p', b.begun) end
       call('HSET', b.key, unpack(fields, 1, #fields))
       if b.s ~= b.s_was then
         call('ZREM', list_key(b, b.s_was), b.core)
@@ -12736,7 +12736,7 @@ batch_save(now_ms)
 notify_write()
 queue_write()
 return { now_ms, delays_first() or 0, flags, #plans_made > 0 and 1 or 0, outbox_write() }`,
-  map: [[1,"lua/partition/settle.lua",1],[2,"lua/partition/settle.lua",13],[3,"lua/partition/settle.lua",17],[4,"lua/partition/settle.lua",16],[5,"lua/partition/settle.lua",15],[6,"lua/partition/settle.lua",14],[7,"lua/partition/settle.lua",18],[8,"lua/lib/root.lua",2],[10,"lua/lib/root.lua",8],[11,"lua/lib/batch.lua",13],[12,"lua/lib/batch.lua",15],[33,"lua/lib/batch.lua",44],[34,"lua/lib/batch.lua",63],[46,"lua/lib/batch.lua",76],[47,"lua/lib/batch.lua",84],[63,"lua/lib/batch.lua",110],[66,"lua/lib/batch.lua",122],[71,"lua/lib/batch.lua",130],[79,"lua/lib/batch.lua",139],[109,"lua/lib/ring.lua",4],[110,"lua/lib/ring.lua",31],[117,"lua/lib/ring.lua",40],[121,"lua/lib/ready.lua",9],[122,"lua/lib/ready.lua",11],[123,"lua/lib/ready.lua",14],[137,"lua/lib/ready.lua",29],[142,"lua/lib/ready.lua",35],[154,"lua/lib/ready.lua",48],[157,"lua/lib/ready.lua",67],[164,"lua/lib/ready.lua",76],[165,"lua/lib/ready.lua",79],[166,"lua/lib/delayed.lua",4],[168,"lua/lib/delayed.lua",7],[169,"lua/lib/delayed.lua",9],[173,"lua/lib/delayed.lua",15],[176,"lua/lib/delayed.lua",19],[184,"lua/lib/delayed.lua",29],[191,"lua/lib/outbox.lua",15],[195,"lua/lib/outbox.lua",20],[196,"lua/lib/outbox.lua",22],[197,"lua/lib/outbox.lua",24],[198,"lua/lib/outbox.lua",27],[199,"lua/lib/outbox.lua",29],[203,"lua/lib/outbox.lua",35],[215,"lua/lib/outbox.lua",49],[219,"lua/lib/outbox.lua",54],[229,"lua/lib/outbox.lua",66],[233,"lua/lib/outbox.lua",72],[237,"lua/lib/outbox.lua",88],[266,"lua/lib/limited.lua",18],[273,"lua/lib/limited.lua",33],[284,"lua/lib/limited.lua",46],[288,"lua/lib/limited.lua",62],[293,"lua/lib/limited.lua",69],[298,"lua/lib/limited.lua",76],[302,"lua/lib/notify.lua",19],[303,"lua/lib/notify.lua",22],[312,"lua/lib/notify.lua",34],[313,"lua/lib/notify.lua",36],[318,"lua/lib/notify.lua",43],[334,"lua/lib/notify.lua",60],[346,"lua/lib/notify.lua",74],[356,"lua/lib/notify.lua",85],[374,"lua/lib/notify.lua",105],[381,"lua/lib/notify.lua",115],[393,"lua/lib/notify.lua",130],[409,"lua/lib/notify.lua",148],[421,"lua/lib/notify.lua",161],[424,"lua/lib/notify.lua",166],[435,"lua/lib/notify.lua",179],[437,"lua/lib/notify.lua",182],[448,"lua/lib/notify.lua",194],[453,"lua/lib/notify.lua",200],[456,"lua/lib/notify.lua",205],[461,"lua/lib/notify.lua",212],[491,"lua/lib/notify.lua",244],[513,"lua/lib/notify.lua",268],[514,"lua/lib/notify.lua",270],[520,"lua/lib/notify.lua",277],[534,"lua/lib/notify.lua",292],[536,"lua/lib/notify.lua",296],[542,"lua/lib/notify.lua",303],[545,"lua/lib/results.lua",3],[554,"lua/lib/results.lua",16],[563,"lua/partition/settle.lua",26],[565,"lua/partition/settle.lua",30],[571,"lua/partition/settle.lua",37],[581,"lua/partition/settle.lua",49],[591,"lua/partition/settle.lua",61],[600,"lua/partition/settle.lua",71],[606,"lua/partition/settle.lua",78],[617,"lua/partition/settle.lua",91],[624,"lua/partition/settle.lua",99],[635,"lua/partition/settle.lua",112],[645,"lua/partition/settle.lua",123],[649,"lua/partition/settle.lua",130],[664,"lua/partition/settle.lua",146],[688,"lua/partition/settle.lua",171],[700,"lua/partition/settle.lua",184],[708,"lua/partition/settle.lua",193]],
+  map: [[1,"lua/partition/settle.lua",1],[2,"lua/partition/settle.lua",13],[3,"lua/partition/settle.lua",17],[4,"lua/partition/settle.lua",16],[5,"lua/partition/settle.lua",15],[6,"lua/partition/settle.lua",14],[7,"lua/partition/settle.lua",18],[8,"lua/lib/root.lua",2],[10,"lua/lib/root.lua",8],[11,"lua/lib/batch.lua",13],[12,"lua/lib/batch.lua",15],[33,"lua/lib/batch.lua",44],[34,"lua/lib/batch.lua",63],[46,"lua/lib/batch.lua",76],[47,"lua/lib/batch.lua",84],[63,"lua/lib/batch.lua",110],[66,"lua/lib/batch.lua",122],[71,"lua/lib/batch.lua",130],[79,"lua/lib/batch.lua",139],[83,"lua/lib/batch.lua",144],[109,"lua/lib/ring.lua",4],[110,"lua/lib/ring.lua",31],[117,"lua/lib/ring.lua",40],[121,"lua/lib/ready.lua",9],[122,"lua/lib/ready.lua",11],[123,"lua/lib/ready.lua",14],[137,"lua/lib/ready.lua",29],[142,"lua/lib/ready.lua",35],[154,"lua/lib/ready.lua",48],[157,"lua/lib/ready.lua",67],[164,"lua/lib/ready.lua",76],[165,"lua/lib/ready.lua",79],[166,"lua/lib/delayed.lua",4],[168,"lua/lib/delayed.lua",7],[169,"lua/lib/delayed.lua",9],[173,"lua/lib/delayed.lua",15],[176,"lua/lib/delayed.lua",19],[184,"lua/lib/delayed.lua",29],[191,"lua/lib/outbox.lua",15],[195,"lua/lib/outbox.lua",20],[196,"lua/lib/outbox.lua",22],[197,"lua/lib/outbox.lua",24],[198,"lua/lib/outbox.lua",27],[199,"lua/lib/outbox.lua",29],[203,"lua/lib/outbox.lua",35],[215,"lua/lib/outbox.lua",49],[219,"lua/lib/outbox.lua",54],[229,"lua/lib/outbox.lua",66],[233,"lua/lib/outbox.lua",72],[237,"lua/lib/outbox.lua",88],[266,"lua/lib/limited.lua",18],[273,"lua/lib/limited.lua",33],[284,"lua/lib/limited.lua",46],[288,"lua/lib/limited.lua",62],[293,"lua/lib/limited.lua",69],[298,"lua/lib/limited.lua",76],[302,"lua/lib/notify.lua",19],[303,"lua/lib/notify.lua",22],[312,"lua/lib/notify.lua",34],[313,"lua/lib/notify.lua",36],[318,"lua/lib/notify.lua",43],[334,"lua/lib/notify.lua",60],[346,"lua/lib/notify.lua",74],[356,"lua/lib/notify.lua",85],[374,"lua/lib/notify.lua",105],[381,"lua/lib/notify.lua",115],[393,"lua/lib/notify.lua",130],[409,"lua/lib/notify.lua",148],[421,"lua/lib/notify.lua",161],[424,"lua/lib/notify.lua",166],[435,"lua/lib/notify.lua",179],[437,"lua/lib/notify.lua",182],[448,"lua/lib/notify.lua",194],[453,"lua/lib/notify.lua",200],[456,"lua/lib/notify.lua",205],[461,"lua/lib/notify.lua",212],[491,"lua/lib/notify.lua",244],[513,"lua/lib/notify.lua",268],[514,"lua/lib/notify.lua",270],[520,"lua/lib/notify.lua",277],[534,"lua/lib/notify.lua",292],[536,"lua/lib/notify.lua",296],[542,"lua/lib/notify.lua",303],[545,"lua/lib/results.lua",3],[554,"lua/lib/results.lua",16],[563,"lua/partition/settle.lua",26],[565,"lua/partition/settle.lua",30],[571,"lua/partition/settle.lua",37],[581,"lua/partition/settle.lua",49],[591,"lua/partition/settle.lua",61],[600,"lua/partition/settle.lua",71],[606,"lua/partition/settle.lua",78],[617,"lua/partition/settle.lua",91],[624,"lua/partition/settle.lua",99],[635,"lua/partition/settle.lua",112],[645,"lua/partition/settle.lua",123],[649,"lua/partition/settle.lua",130],[664,"lua/partition/settle.lua",146],[688,"lua/partition/settle.lua",171],[700,"lua/partition/settle.lua",184],[708,"lua/partition/settle.lua",193]],
 });
 
 /** What time brings to a partition: work becomes due, batches expire or are deleted, silent holders lose their work. See lua/partition/tick.lua. */
@@ -12841,22 +12841,22 @@ local function batch_tell(b, now)
   call('SPUBLISH', root .. 'progress:' .. b.core, string.format('%s %s %d %d %d %d %d %d %d ', number, b.s, b.n, b.c, b.f,
     b.x, b.r, now, b.z or 0) .. (now < tonumber(tasks_till) and b.told and table.concat(b.told, ',') or ''))
 end
+local function batch_field(fields, name, value)
+  fields[#fields + 1] = name
+  fields[#fields + 1] = value
+end
 local function batch_save(now)
   for _, b in ipairs(batches_loaded) do
     if b.dirty then
       local fields = { 's', b.s, 'n', b.n, 'c', b.c, 'f', b.f, 'x', b.x, 'r', b.r, 'v', b.v + 1, 'u', now }
-      local function field(name, value)
-        fields[#fields + 1] = name
-        fields[#fields + 1] = value
-      end
       if b.opened then
-        field('a', b.a)
-        field('t', b.t)
+        batch_field(fields, 'a', b.a)
+        batch_field(fields, 't', b.t)
       end
-      if b.appended then field('q', b.q) end
-      if b.g_new then field('g', b.g) end
-      if b.z then field('z', b.z) end
-      if b.begun then field('p', b.begun) end
+      if b.appended then batch_field(fields, 'q', b.q) end
+      if b.g_new then batch_field(fields, 'g', b.g) end
+      if b.z then batch_field(fields, 'z', b.z) end
+      if b.begun then batch_field(fields, 'p', b.begun) end
       call('HSET', b.key, unpack(fields, 1, #fields))
       if b.s ~= b.s_was then
         call('ZREM', list_key(b, b.s_was), b.core)
@@ -13670,7 +13670,7 @@ notify_write()
 queue_write()
 if outbox_write() == 1 or waiting == 1 then flags = flags + 1 end
 return { now_ms, next_ms, more, #due, expired, recovered, #purged, ready, early, parked, flags }`,
-  map: [[1,"lua/partition/tick.lua",1],[2,"lua/partition/tick.lua",10],[11,"lua/lib/root.lua",2],[13,"lua/lib/root.lua",8],[14,"lua/lib/batch.lua",13],[15,"lua/lib/batch.lua",15],[36,"lua/lib/batch.lua",44],[37,"lua/lib/batch.lua",46],[38,"lua/lib/batch.lua",50],[39,"lua/lib/batch.lua",54],[40,"lua/lib/batch.lua",63],[52,"lua/lib/batch.lua",76],[53,"lua/lib/batch.lua",84],[69,"lua/lib/batch.lua",102],[76,"lua/lib/batch.lua",110],[79,"lua/lib/batch.lua",115],[84,"lua/lib/batch.lua",122],[89,"lua/lib/batch.lua",130],[97,"lua/lib/batch.lua",139],[127,"lua/lib/ring.lua",4],[128,"lua/lib/ring.lua",31],[135,"lua/lib/ring.lua",40],[139,"lua/lib/ready.lua",9],[140,"lua/lib/ready.lua",11],[141,"lua/lib/ready.lua",14],[155,"lua/lib/ready.lua",29],[160,"lua/lib/ready.lua",35],[172,"lua/lib/ready.lua",48],[175,"lua/lib/ready.lua",52],[181,"lua/lib/ready.lua",67],[188,"lua/lib/ready.lua",76],[189,"lua/lib/ready.lua",79],[190,"lua/lib/delayed.lua",4],[192,"lua/lib/delayed.lua",7],[193,"lua/lib/delayed.lua",9],[197,"lua/lib/delayed.lua",15],[200,"lua/lib/delayed.lua",19],[208,"lua/lib/delayed.lua",29],[215,"lua/lib/outbox.lua",15],[219,"lua/lib/outbox.lua",20],[220,"lua/lib/outbox.lua",22],[221,"lua/lib/outbox.lua",24],[222,"lua/lib/outbox.lua",27],[223,"lua/lib/outbox.lua",29],[227,"lua/lib/outbox.lua",35],[239,"lua/lib/outbox.lua",49],[243,"lua/lib/outbox.lua",54],[253,"lua/lib/outbox.lua",66],[257,"lua/lib/outbox.lua",72],[261,"lua/lib/outbox.lua",88],[290,"lua/lib/limited.lua",12],[291,"lua/lib/limited.lua",18],[298,"lua/lib/limited.lua",27],[302,"lua/lib/limited.lua",33],[313,"lua/lib/limited.lua",46],[317,"lua/lib/limited.lua",62],[322,"lua/lib/limited.lua",69],[327,"lua/lib/limited.lua",76],[331,"lua/lib/limited.lua",82],[343,"lua/lib/limited.lua",96],[355,"lua/lib/granted.lua",3],[356,"lua/lib/granted.lua",10],[357,"lua/lib/granted.lua",12],[361,"lua/lib/results.lua",3],[370,"lua/lib/results.lua",13],[371,"lua/lib/results.lua",26],[372,"lua/lib/results.lua",28],[373,"lua/lib/lost.lua",4],[374,"lua/lib/lost.lua",7],[385,"lua/lib/lost.lua",19],[390,"lua/lib/notify.lua",19],[391,"lua/lib/notify.lua",22],[400,"lua/lib/notify.lua",34],[401,"lua/lib/notify.lua",36],[406,"lua/lib/notify.lua",43],[422,"lua/lib/notify.lua",60],[434,"lua/lib/notify.lua",74],[444,"lua/lib/notify.lua",85],[462,"lua/lib/notify.lua",105],[469,"lua/lib/notify.lua",115],[481,"lua/lib/notify.lua",130],[497,"lua/lib/notify.lua",148],[509,"lua/lib/notify.lua",161],[512,"lua/lib/notify.lua",166],[523,"lua/lib/notify.lua",179],[525,"lua/lib/notify.lua",182],[536,"lua/lib/notify.lua",194],[541,"lua/lib/notify.lua",200],[544,"lua/lib/notify.lua",205],[549,"lua/lib/notify.lua",212],[579,"lua/lib/notify.lua",244],[601,"lua/lib/notify.lua",268],[602,"lua/lib/notify.lua",270],[608,"lua/lib/notify.lua",277],[622,"lua/lib/notify.lua",292],[624,"lua/lib/notify.lua",296],[630,"lua/lib/notify.lua",303],[633,"lua/lib/suspect.lua",4],[635,"lua/lib/suspect.lua",8],[640,"lua/lib/suspect.lua",14],[643,"lua/partition/tick.lua",27],[644,"lua/partition/tick.lua",29],[647,"lua/partition/tick.lua",34],[663,"lua/partition/tick.lua",52],[668,"lua/partition/tick.lua",58],[672,"lua/partition/tick.lua",63],[694,"lua/partition/tick.lua",87],[696,"lua/partition/tick.lua",90],[700,"lua/partition/tick.lua",97],[708,"lua/partition/tick.lua",107],[720,"lua/partition/tick.lua",120],[736,"lua/partition/tick.lua",137],[754,"lua/partition/tick.lua",158],[758,"lua/partition/tick.lua",163],[796,"lua/partition/tick.lua",203],[803,"lua/partition/tick.lua",212],[804,"lua/partition/tick.lua",214],[828,"lua/partition/tick.lua",239],[848,"lua/partition/tick.lua",262],[870,"lua/partition/tick.lua",285],[871,"lua/partition/tick.lua",288],[874,"lua/partition/tick.lua",292],[885,"lua/partition/tick.lua",304],[887,"lua/partition/tick.lua",307],[888,"lua/partition/tick.lua",309],[889,"lua/partition/tick.lua",311]],
+  map: [[1,"lua/partition/tick.lua",1],[2,"lua/partition/tick.lua",10],[11,"lua/lib/root.lua",2],[13,"lua/lib/root.lua",8],[14,"lua/lib/batch.lua",13],[15,"lua/lib/batch.lua",15],[36,"lua/lib/batch.lua",44],[37,"lua/lib/batch.lua",46],[38,"lua/lib/batch.lua",50],[39,"lua/lib/batch.lua",54],[40,"lua/lib/batch.lua",63],[52,"lua/lib/batch.lua",76],[53,"lua/lib/batch.lua",84],[69,"lua/lib/batch.lua",102],[76,"lua/lib/batch.lua",110],[79,"lua/lib/batch.lua",115],[84,"lua/lib/batch.lua",122],[89,"lua/lib/batch.lua",130],[97,"lua/lib/batch.lua",139],[101,"lua/lib/batch.lua",144],[127,"lua/lib/ring.lua",4],[128,"lua/lib/ring.lua",31],[135,"lua/lib/ring.lua",40],[139,"lua/lib/ready.lua",9],[140,"lua/lib/ready.lua",11],[141,"lua/lib/ready.lua",14],[155,"lua/lib/ready.lua",29],[160,"lua/lib/ready.lua",35],[172,"lua/lib/ready.lua",48],[175,"lua/lib/ready.lua",52],[181,"lua/lib/ready.lua",67],[188,"lua/lib/ready.lua",76],[189,"lua/lib/ready.lua",79],[190,"lua/lib/delayed.lua",4],[192,"lua/lib/delayed.lua",7],[193,"lua/lib/delayed.lua",9],[197,"lua/lib/delayed.lua",15],[200,"lua/lib/delayed.lua",19],[208,"lua/lib/delayed.lua",29],[215,"lua/lib/outbox.lua",15],[219,"lua/lib/outbox.lua",20],[220,"lua/lib/outbox.lua",22],[221,"lua/lib/outbox.lua",24],[222,"lua/lib/outbox.lua",27],[223,"lua/lib/outbox.lua",29],[227,"lua/lib/outbox.lua",35],[239,"lua/lib/outbox.lua",49],[243,"lua/lib/outbox.lua",54],[253,"lua/lib/outbox.lua",66],[257,"lua/lib/outbox.lua",72],[261,"lua/lib/outbox.lua",88],[290,"lua/lib/limited.lua",12],[291,"lua/lib/limited.lua",18],[298,"lua/lib/limited.lua",27],[302,"lua/lib/limited.lua",33],[313,"lua/lib/limited.lua",46],[317,"lua/lib/limited.lua",62],[322,"lua/lib/limited.lua",69],[327,"lua/lib/limited.lua",76],[331,"lua/lib/limited.lua",82],[343,"lua/lib/limited.lua",96],[355,"lua/lib/granted.lua",3],[356,"lua/lib/granted.lua",10],[357,"lua/lib/granted.lua",12],[361,"lua/lib/results.lua",3],[370,"lua/lib/results.lua",13],[371,"lua/lib/results.lua",26],[372,"lua/lib/results.lua",28],[373,"lua/lib/lost.lua",4],[374,"lua/lib/lost.lua",7],[385,"lua/lib/lost.lua",19],[390,"lua/lib/notify.lua",19],[391,"lua/lib/notify.lua",22],[400,"lua/lib/notify.lua",34],[401,"lua/lib/notify.lua",36],[406,"lua/lib/notify.lua",43],[422,"lua/lib/notify.lua",60],[434,"lua/lib/notify.lua",74],[444,"lua/lib/notify.lua",85],[462,"lua/lib/notify.lua",105],[469,"lua/lib/notify.lua",115],[481,"lua/lib/notify.lua",130],[497,"lua/lib/notify.lua",148],[509,"lua/lib/notify.lua",161],[512,"lua/lib/notify.lua",166],[523,"lua/lib/notify.lua",179],[525,"lua/lib/notify.lua",182],[536,"lua/lib/notify.lua",194],[541,"lua/lib/notify.lua",200],[544,"lua/lib/notify.lua",205],[549,"lua/lib/notify.lua",212],[579,"lua/lib/notify.lua",244],[601,"lua/lib/notify.lua",268],[602,"lua/lib/notify.lua",270],[608,"lua/lib/notify.lua",277],[622,"lua/lib/notify.lua",292],[624,"lua/lib/notify.lua",296],[630,"lua/lib/notify.lua",303],[633,"lua/lib/suspect.lua",4],[635,"lua/lib/suspect.lua",8],[640,"lua/lib/suspect.lua",14],[643,"lua/partition/tick.lua",27],[644,"lua/partition/tick.lua",29],[647,"lua/partition/tick.lua",34],[663,"lua/partition/tick.lua",52],[668,"lua/partition/tick.lua",58],[672,"lua/partition/tick.lua",63],[694,"lua/partition/tick.lua",87],[696,"lua/partition/tick.lua",90],[700,"lua/partition/tick.lua",97],[708,"lua/partition/tick.lua",107],[720,"lua/partition/tick.lua",120],[736,"lua/partition/tick.lua",137],[754,"lua/partition/tick.lua",158],[758,"lua/partition/tick.lua",163],[796,"lua/partition/tick.lua",203],[803,"lua/partition/tick.lua",212],[804,"lua/partition/tick.lua",214],[828,"lua/partition/tick.lua",239],[848,"lua/partition/tick.lua",262],[870,"lua/partition/tick.lua",285],[871,"lua/partition/tick.lua",288],[874,"lua/partition/tick.lua",292],[885,"lua/partition/tick.lua",304],[887,"lua/partition/tick.lua",307],[888,"lua/partition/tick.lua",309],[889,"lua/partition/tick.lua",311]],
 });
 
 /** Takes one request from an API limit: an exact sliding minute, shared by all processes. See lua/quota/take.lua. */
@@ -13957,22 +13957,22 @@ local function batch_tell(b, now)
   call('SPUBLISH', root .. 'progress:' .. b.core, string.format('%s %s %d %d %d %d %d %d %d ', number, b.s, b.n, b.c, b.f,
     b.x, b.r, now, b.z or 0) .. (now < tonumber(tasks_till) and b.told and table.concat(b.told, ',') or ''))
 end
+local function batch_field(fields, name, value)
+  fields[#fields + 1] = name
+  fields[#fields + 1] = value
+end
 local function batch_save(now)
   for _, b in ipairs(batches_loaded) do
     if b.dirty then
       local fields = { 's', b.s, 'n', b.n, 'c', b.c, 'f', b.f, 'x', b.x, 'r', b.r, 'v', b.v + 1, 'u', now }
-      local function field(name, value)
-        fields[#fields + 1] = name
-        fields[#fields + 1] = value
-      end
       if b.opened then
-        field('a', b.a)
-        field('t', b.t)
+        batch_field(fields, 'a', b.a)
+        batch_field(fields, 't', b.t)
       end
-      if b.appended then field('q', b.q) end
-      if b.g_new then field('g', b.g) end
-      if b.z then field('z', b.z) end
-      if b.begun then field('p', b.begun) end
+      if b.appended then batch_field(fields, 'q', b.q) end
+      if b.g_new then batch_field(fields, 'g', b.g) end
+      if b.z then batch_field(fields, 'z', b.z) end
+      if b.begun then batch_field(fields, 'p', b.begun) end
       call('HSET', b.key, unpack(fields, 1, #fields))
       if b.s ~= b.s_was then
         call('ZREM', list_key(b, b.s_was), b.core)
@@ -14430,7 +14430,7 @@ call('HSET', s.key, 'k', next_tick)
 if latest[2] and tonumber(latest[2]) > tonumber(s.l or '0') then call('HSET', s.key, 'l', string.format('%.0f', tonumber(latest[2]))) end
 if next_due == '' then call('ZREM', root .. 'schedules', core) else call('ZADD', root .. 'schedules', next_due, core) end
 return { outcome, outcome == 'made' and run.tasks or 0 }`,
-  map: [[1,"lua/schedule/fire.lua",1],[2,"lua/schedule/fire.lua",8],[3,"lua/schedule/fire.lua",19],[4,"lua/schedule/fire.lua",18],[5,"lua/schedule/fire.lua",17],[6,"lua/schedule/fire.lua",16],[7,"lua/schedule/fire.lua",15],[8,"lua/schedule/fire.lua",14],[9,"lua/schedule/fire.lua",13],[10,"lua/schedule/fire.lua",12],[11,"lua/schedule/fire.lua",11],[12,"lua/schedule/fire.lua",10],[13,"lua/schedule/fire.lua",9],[14,"lua/schedule/fire.lua",20],[15,"lua/lib/root.lua",2],[17,"lua/lib/root.lua",8],[18,"lua/lib/batch.lua",13],[19,"lua/lib/batch.lua",15],[40,"lua/lib/batch.lua",50],[41,"lua/lib/batch.lua",52],[42,"lua/lib/batch.lua",63],[54,"lua/lib/batch.lua",76],[55,"lua/lib/batch.lua",78],[59,"lua/lib/batch.lua",110],[62,"lua/lib/batch.lua",115],[67,"lua/lib/batch.lua",130],[75,"lua/lib/batch.lua",139],[105,"lua/lib/ring.lua",4],[106,"lua/lib/ring.lua",31],[113,"lua/lib/ring.lua",40],[117,"lua/lib/ready.lua",9],[118,"lua/lib/ready.lua",11],[119,"lua/lib/ready.lua",14],[133,"lua/lib/ready.lua",29],[138,"lua/lib/ready.lua",35],[150,"lua/lib/ready.lua",48],[153,"lua/lib/ready.lua",67],[160,"lua/lib/delayed.lua",4],[162,"lua/lib/delayed.lua",7],[163,"lua/lib/delayed.lua",9],[167,"lua/lib/delayed.lua",15],[170,"lua/lib/delayed.lua",19],[178,"lua/lib/delayed.lua",29],[185,"lua/lib/delayed.lua",41],[194,"lua/lib/outbox.lua",15],[198,"lua/lib/outbox.lua",20],[199,"lua/lib/outbox.lua",22],[200,"lua/lib/outbox.lua",24],[201,"lua/lib/outbox.lua",27],[202,"lua/lib/outbox.lua",29],[206,"lua/lib/outbox.lua",35],[218,"lua/lib/outbox.lua",49],[222,"lua/lib/outbox.lua",54],[232,"lua/lib/outbox.lua",66],[236,"lua/lib/outbox.lua",88],[265,"lua/lib/outbox.lua",131],[268,"lua/lib/limited.lua",18],[275,"lua/lib/limited.lua",33],[286,"lua/lib/limited.lua",46],[290,"lua/lib/limited.lua",52],[298,"lua/lib/limited.lua",111],[310,"lua/lib/limited.lua",124],[313,"lua/lib/append.lua",6],[315,"lua/lib/append.lua",9],[321,"lua/lib/append.lua",17],[350,"lua/lib/append.lua",81],[351,"lua/lib/append.lua",83],[361,"lua/lib/append.lua",96],[371,"lua/lib/append.lua",108],[379,"lua/lib/schedule.lua",17],[386,"lua/lib/schedule.lua",27],[387,"lua/lib/schedule.lua",34],[391,"lua/lib/run.lua",7],[393,"lua/lib/run.lua",10],[394,"lua/lib/run.lua",12],[411,"lua/lib/run.lua",31],[429,"lua/lib/run.lua",50],[436,"lua/lib/run.lua",59],[445,"lua/lib/run.lua",69],[453,"lua/lib/run.lua",78],[464,"lua/lib/run.lua",90],[486,"lua/lib/run.lua",113],[498,"lua/schedule/fire.lua",25],[500,"lua/schedule/fire.lua",29],[501,"lua/schedule/fire.lua",32],[514,"lua/schedule/fire.lua",46],[528,"lua/schedule/fire.lua",61],[538,"lua/schedule/fire.lua",72]],
+  map: [[1,"lua/schedule/fire.lua",1],[2,"lua/schedule/fire.lua",8],[3,"lua/schedule/fire.lua",19],[4,"lua/schedule/fire.lua",18],[5,"lua/schedule/fire.lua",17],[6,"lua/schedule/fire.lua",16],[7,"lua/schedule/fire.lua",15],[8,"lua/schedule/fire.lua",14],[9,"lua/schedule/fire.lua",13],[10,"lua/schedule/fire.lua",12],[11,"lua/schedule/fire.lua",11],[12,"lua/schedule/fire.lua",10],[13,"lua/schedule/fire.lua",9],[14,"lua/schedule/fire.lua",20],[15,"lua/lib/root.lua",2],[17,"lua/lib/root.lua",8],[18,"lua/lib/batch.lua",13],[19,"lua/lib/batch.lua",15],[40,"lua/lib/batch.lua",50],[41,"lua/lib/batch.lua",52],[42,"lua/lib/batch.lua",63],[54,"lua/lib/batch.lua",76],[55,"lua/lib/batch.lua",78],[59,"lua/lib/batch.lua",110],[62,"lua/lib/batch.lua",115],[67,"lua/lib/batch.lua",130],[75,"lua/lib/batch.lua",139],[79,"lua/lib/batch.lua",144],[105,"lua/lib/ring.lua",4],[106,"lua/lib/ring.lua",31],[113,"lua/lib/ring.lua",40],[117,"lua/lib/ready.lua",9],[118,"lua/lib/ready.lua",11],[119,"lua/lib/ready.lua",14],[133,"lua/lib/ready.lua",29],[138,"lua/lib/ready.lua",35],[150,"lua/lib/ready.lua",48],[153,"lua/lib/ready.lua",67],[160,"lua/lib/delayed.lua",4],[162,"lua/lib/delayed.lua",7],[163,"lua/lib/delayed.lua",9],[167,"lua/lib/delayed.lua",15],[170,"lua/lib/delayed.lua",19],[178,"lua/lib/delayed.lua",29],[185,"lua/lib/delayed.lua",41],[194,"lua/lib/outbox.lua",15],[198,"lua/lib/outbox.lua",20],[199,"lua/lib/outbox.lua",22],[200,"lua/lib/outbox.lua",24],[201,"lua/lib/outbox.lua",27],[202,"lua/lib/outbox.lua",29],[206,"lua/lib/outbox.lua",35],[218,"lua/lib/outbox.lua",49],[222,"lua/lib/outbox.lua",54],[232,"lua/lib/outbox.lua",66],[236,"lua/lib/outbox.lua",88],[265,"lua/lib/outbox.lua",131],[268,"lua/lib/limited.lua",18],[275,"lua/lib/limited.lua",33],[286,"lua/lib/limited.lua",46],[290,"lua/lib/limited.lua",52],[298,"lua/lib/limited.lua",111],[310,"lua/lib/limited.lua",124],[313,"lua/lib/append.lua",6],[315,"lua/lib/append.lua",9],[321,"lua/lib/append.lua",17],[350,"lua/lib/append.lua",81],[351,"lua/lib/append.lua",83],[361,"lua/lib/append.lua",96],[371,"lua/lib/append.lua",108],[379,"lua/lib/schedule.lua",17],[386,"lua/lib/schedule.lua",27],[387,"lua/lib/schedule.lua",34],[391,"lua/lib/run.lua",7],[393,"lua/lib/run.lua",10],[394,"lua/lib/run.lua",12],[411,"lua/lib/run.lua",31],[429,"lua/lib/run.lua",50],[436,"lua/lib/run.lua",59],[445,"lua/lib/run.lua",69],[453,"lua/lib/run.lua",78],[464,"lua/lib/run.lua",90],[486,"lua/lib/run.lua",113],[498,"lua/schedule/fire.lua",25],[500,"lua/schedule/fire.lua",29],[501,"lua/schedule/fire.lua",32],[514,"lua/schedule/fire.lua",46],[528,"lua/schedule/fire.lua",61],[538,"lua/schedule/fire.lua",72]],
 });
 
 /** For how long the tick that waits longest in a partition should have been decided: 0 while tickers keep up. See lua/schedule/look.lua. */
@@ -14713,22 +14713,22 @@ local function batch_tell(b, now)
   call('SPUBLISH', root .. 'progress:' .. b.core, string.format('%s %s %d %d %d %d %d %d %d ', number, b.s, b.n, b.c, b.f,
     b.x, b.r, now, b.z or 0) .. (now < tonumber(tasks_till) and b.told and table.concat(b.told, ',') or ''))
 end
+local function batch_field(fields, name, value)
+  fields[#fields + 1] = name
+  fields[#fields + 1] = value
+end
 local function batch_save(now)
   for _, b in ipairs(batches_loaded) do
     if b.dirty then
       local fields = { 's', b.s, 'n', b.n, 'c', b.c, 'f', b.f, 'x', b.x, 'r', b.r, 'v', b.v + 1, 'u', now }
-      local function field(name, value)
-        fields[#fields + 1] = name
-        fields[#fields + 1] = value
-      end
       if b.opened then
-        field('a', b.a)
-        field('t', b.t)
+        batch_field(fields, 'a', b.a)
+        batch_field(fields, 't', b.t)
       end
-      if b.appended then field('q', b.q) end
-      if b.g_new then field('g', b.g) end
-      if b.z then field('z', b.z) end
-      if b.begun then field('p', b.begun) end
+      if b.appended then batch_field(fields, 'q', b.q) end
+      if b.g_new then batch_field(fields, 'g', b.g) end
+      if b.z then batch_field(fields, 'z', b.z) end
+      if b.begun then batch_field(fields, 'p', b.begun) end
       call('HSET', b.key, unpack(fields, 1, #fields))
       if b.s ~= b.s_was then
         call('ZREM', list_key(b, b.s_was), b.core)
@@ -15168,7 +15168,7 @@ operation_write(op, run.batch.core, run.index, now_ms)
 local reply = { 'made', s.y, run.batch.core, run.index, now_ms, run.tasks }
 idem_write(reply)
 return reply`,
-  map: [[1,"lua/schedule/trigger.lua",1],[2,"lua/schedule/trigger.lua",3],[3,"lua/schedule/trigger.lua",14],[4,"lua/schedule/trigger.lua",13],[5,"lua/schedule/trigger.lua",12],[6,"lua/schedule/trigger.lua",11],[7,"lua/schedule/trigger.lua",10],[8,"lua/schedule/trigger.lua",9],[9,"lua/schedule/trigger.lua",8],[10,"lua/schedule/trigger.lua",7],[11,"lua/schedule/trigger.lua",6],[12,"lua/schedule/trigger.lua",5],[13,"lua/schedule/trigger.lua",4],[14,"lua/schedule/trigger.lua",15],[15,"lua/lib/root.lua",2],[17,"lua/lib/root.lua",8],[18,"lua/lib/batch.lua",13],[19,"lua/lib/batch.lua",15],[40,"lua/lib/batch.lua",50],[41,"lua/lib/batch.lua",52],[42,"lua/lib/batch.lua",63],[54,"lua/lib/batch.lua",76],[55,"lua/lib/batch.lua",78],[59,"lua/lib/batch.lua",110],[62,"lua/lib/batch.lua",115],[67,"lua/lib/batch.lua",130],[75,"lua/lib/batch.lua",139],[105,"lua/lib/ring.lua",4],[106,"lua/lib/ring.lua",31],[113,"lua/lib/ring.lua",40],[117,"lua/lib/ready.lua",9],[118,"lua/lib/ready.lua",11],[119,"lua/lib/ready.lua",14],[133,"lua/lib/ready.lua",29],[138,"lua/lib/ready.lua",35],[150,"lua/lib/ready.lua",48],[153,"lua/lib/delayed.lua",4],[155,"lua/lib/delayed.lua",7],[156,"lua/lib/delayed.lua",9],[160,"lua/lib/delayed.lua",15],[163,"lua/lib/delayed.lua",19],[171,"lua/lib/delayed.lua",29],[178,"lua/lib/delayed.lua",41],[187,"lua/lib/outbox.lua",15],[191,"lua/lib/outbox.lua",20],[192,"lua/lib/outbox.lua",22],[193,"lua/lib/outbox.lua",24],[194,"lua/lib/outbox.lua",27],[195,"lua/lib/outbox.lua",29],[199,"lua/lib/outbox.lua",35],[211,"lua/lib/outbox.lua",49],[215,"lua/lib/outbox.lua",54],[225,"lua/lib/outbox.lua",66],[229,"lua/lib/outbox.lua",88],[258,"lua/lib/outbox.lua",131],[261,"lua/lib/limited.lua",18],[268,"lua/lib/limited.lua",33],[279,"lua/lib/limited.lua",46],[283,"lua/lib/limited.lua",52],[291,"lua/lib/limited.lua",111],[303,"lua/lib/limited.lua",124],[306,"lua/lib/operation.lua",4],[307,"lua/lib/operation.lua",6],[310,"lua/lib/operation.lua",11],[316,"lua/lib/operation.lua",18],[321,"lua/lib/append.lua",6],[323,"lua/lib/append.lua",9],[329,"lua/lib/append.lua",17],[358,"lua/lib/append.lua",81],[359,"lua/lib/append.lua",83],[369,"lua/lib/append.lua",96],[379,"lua/lib/append.lua",108],[387,"lua/lib/schedule.lua",17],[394,"lua/lib/schedule.lua",27],[395,"lua/lib/schedule.lua",34],[399,"lua/lib/run.lua",7],[401,"lua/lib/run.lua",10],[402,"lua/lib/run.lua",12],[419,"lua/lib/run.lua",31],[437,"lua/lib/run.lua",50],[444,"lua/lib/run.lua",59],[453,"lua/lib/run.lua",69],[461,"lua/lib/run.lua",78],[472,"lua/lib/run.lua",90],[494,"lua/lib/run.lua",113],[506,"lua/lib/idem.lua",6],[507,"lua/lib/idem.lua",9],[512,"lua/lib/idem.lua",15],[518,"lua/schedule/trigger.lua",21],[525,"lua/schedule/trigger.lua",29]],
+  map: [[1,"lua/schedule/trigger.lua",1],[2,"lua/schedule/trigger.lua",3],[3,"lua/schedule/trigger.lua",14],[4,"lua/schedule/trigger.lua",13],[5,"lua/schedule/trigger.lua",12],[6,"lua/schedule/trigger.lua",11],[7,"lua/schedule/trigger.lua",10],[8,"lua/schedule/trigger.lua",9],[9,"lua/schedule/trigger.lua",8],[10,"lua/schedule/trigger.lua",7],[11,"lua/schedule/trigger.lua",6],[12,"lua/schedule/trigger.lua",5],[13,"lua/schedule/trigger.lua",4],[14,"lua/schedule/trigger.lua",15],[15,"lua/lib/root.lua",2],[17,"lua/lib/root.lua",8],[18,"lua/lib/batch.lua",13],[19,"lua/lib/batch.lua",15],[40,"lua/lib/batch.lua",50],[41,"lua/lib/batch.lua",52],[42,"lua/lib/batch.lua",63],[54,"lua/lib/batch.lua",76],[55,"lua/lib/batch.lua",78],[59,"lua/lib/batch.lua",110],[62,"lua/lib/batch.lua",115],[67,"lua/lib/batch.lua",130],[75,"lua/lib/batch.lua",139],[79,"lua/lib/batch.lua",144],[105,"lua/lib/ring.lua",4],[106,"lua/lib/ring.lua",31],[113,"lua/lib/ring.lua",40],[117,"lua/lib/ready.lua",9],[118,"lua/lib/ready.lua",11],[119,"lua/lib/ready.lua",14],[133,"lua/lib/ready.lua",29],[138,"lua/lib/ready.lua",35],[150,"lua/lib/ready.lua",48],[153,"lua/lib/delayed.lua",4],[155,"lua/lib/delayed.lua",7],[156,"lua/lib/delayed.lua",9],[160,"lua/lib/delayed.lua",15],[163,"lua/lib/delayed.lua",19],[171,"lua/lib/delayed.lua",29],[178,"lua/lib/delayed.lua",41],[187,"lua/lib/outbox.lua",15],[191,"lua/lib/outbox.lua",20],[192,"lua/lib/outbox.lua",22],[193,"lua/lib/outbox.lua",24],[194,"lua/lib/outbox.lua",27],[195,"lua/lib/outbox.lua",29],[199,"lua/lib/outbox.lua",35],[211,"lua/lib/outbox.lua",49],[215,"lua/lib/outbox.lua",54],[225,"lua/lib/outbox.lua",66],[229,"lua/lib/outbox.lua",88],[258,"lua/lib/outbox.lua",131],[261,"lua/lib/limited.lua",18],[268,"lua/lib/limited.lua",33],[279,"lua/lib/limited.lua",46],[283,"lua/lib/limited.lua",52],[291,"lua/lib/limited.lua",111],[303,"lua/lib/limited.lua",124],[306,"lua/lib/operation.lua",4],[307,"lua/lib/operation.lua",6],[310,"lua/lib/operation.lua",11],[316,"lua/lib/operation.lua",18],[321,"lua/lib/append.lua",6],[323,"lua/lib/append.lua",9],[329,"lua/lib/append.lua",17],[358,"lua/lib/append.lua",81],[359,"lua/lib/append.lua",83],[369,"lua/lib/append.lua",96],[379,"lua/lib/append.lua",108],[387,"lua/lib/schedule.lua",17],[394,"lua/lib/schedule.lua",27],[395,"lua/lib/schedule.lua",34],[399,"lua/lib/run.lua",7],[401,"lua/lib/run.lua",10],[402,"lua/lib/run.lua",12],[419,"lua/lib/run.lua",31],[437,"lua/lib/run.lua",50],[444,"lua/lib/run.lua",59],[453,"lua/lib/run.lua",69],[461,"lua/lib/run.lua",78],[472,"lua/lib/run.lua",90],[494,"lua/lib/run.lua",113],[506,"lua/lib/idem.lua",6],[507,"lua/lib/idem.lua",9],[512,"lua/lib/idem.lua",15],[518,"lua/schedule/trigger.lua",21],[525,"lua/schedule/trigger.lua",29]],
 });
 
 /** The live signing secrets of an account, newest first; makes the first one where there is none. See lua/secret/ensure.lua. */
@@ -15430,22 +15430,22 @@ local function batch_tell(b, now)
   call('SPUBLISH', root .. 'progress:' .. b.core, string.format('%s %s %d %d %d %d %d %d %d ', number, b.s, b.n, b.c, b.f,
     b.x, b.r, now, b.z or 0) .. (now < tonumber(tasks_till) and b.told and table.concat(b.told, ',') or ''))
 end
+local function batch_field(fields, name, value)
+  fields[#fields + 1] = name
+  fields[#fields + 1] = value
+end
 local function batch_save(now)
   for _, b in ipairs(batches_loaded) do
     if b.dirty then
       local fields = { 's', b.s, 'n', b.n, 'c', b.c, 'f', b.f, 'x', b.x, 'r', b.r, 'v', b.v + 1, 'u', now }
-      local function field(name, value)
-        fields[#fields + 1] = name
-        fields[#fields + 1] = value
-      end
       if b.opened then
-        field('a', b.a)
-        field('t', b.t)
+        batch_field(fields, 'a', b.a)
+        batch_field(fields, 't', b.t)
       end
-      if b.appended then field('q', b.q) end
-      if b.g_new then field('g', b.g) end
-      if b.z then field('z', b.z) end
-      if b.begun then field('p', b.begun) end
+      if b.appended then batch_field(fields, 'q', b.q) end
+      if b.g_new then batch_field(fields, 'g', b.g) end
+      if b.z then batch_field(fields, 'z', b.z) end
+      if b.begun then batch_field(fields, 'p', b.begun) end
       call('HSET', b.key, unpack(fields, 1, #fields))
       if b.s ~= b.s_was then
         call('ZREM', list_key(b, b.s_was), b.core)
@@ -15801,7 +15801,7 @@ notify_write()
 queue_write()
 ring_bell()
 return 'cancelled'`,
-  map: [[1,"lua/task/cancel.lua",1],[2,"lua/task/cancel.lua",4],[9,"lua/lib/root.lua",2],[11,"lua/lib/root.lua",8],[12,"lua/lib/batch.lua",13],[13,"lua/lib/batch.lua",15],[34,"lua/lib/batch.lua",44],[35,"lua/lib/batch.lua",57],[39,"lua/lib/batch.lua",84],[55,"lua/lib/batch.lua",110],[58,"lua/lib/batch.lua",122],[63,"lua/lib/batch.lua",130],[71,"lua/lib/batch.lua",139],[101,"lua/lib/ring.lua",4],[102,"lua/lib/ring.lua",31],[109,"lua/lib/ring.lua",40],[113,"lua/lib/ready.lua",9],[114,"lua/lib/ready.lua",11],[115,"lua/lib/ready.lua",14],[129,"lua/lib/ready.lua",29],[134,"lua/lib/ready.lua",35],[146,"lua/lib/ready.lua",48],[149,"lua/lib/delayed.lua",4],[151,"lua/lib/delayed.lua",7],[152,"lua/lib/delayed.lua",9],[156,"lua/lib/delayed.lua",15],[159,"lua/lib/delayed.lua",19],[167,"lua/lib/delayed.lua",29],[174,"lua/lib/delayed.lua",41],[183,"lua/lib/notify.lua",19],[184,"lua/lib/notify.lua",22],[193,"lua/lib/notify.lua",34],[194,"lua/lib/notify.lua",36],[199,"lua/lib/notify.lua",43],[215,"lua/lib/notify.lua",60],[227,"lua/lib/notify.lua",74],[237,"lua/lib/notify.lua",85],[255,"lua/lib/notify.lua",105],[262,"lua/lib/notify.lua",115],[274,"lua/lib/notify.lua",130],[290,"lua/lib/notify.lua",148],[302,"lua/lib/notify.lua",161],[305,"lua/lib/notify.lua",166],[316,"lua/lib/notify.lua",179],[318,"lua/lib/notify.lua",182],[329,"lua/lib/notify.lua",194],[334,"lua/lib/notify.lua",200],[337,"lua/lib/notify.lua",205],[342,"lua/lib/notify.lua",212],[372,"lua/lib/notify.lua",244],[394,"lua/lib/notify.lua",268],[395,"lua/lib/notify.lua",270],[401,"lua/lib/notify.lua",277],[415,"lua/lib/notify.lua",292],[417,"lua/lib/notify.lua",296],[423,"lua/lib/notify.lua",303],[426,"lua/task/cancel.lua",15],[432,"lua/task/cancel.lua",22]],
+  map: [[1,"lua/task/cancel.lua",1],[2,"lua/task/cancel.lua",4],[9,"lua/lib/root.lua",2],[11,"lua/lib/root.lua",8],[12,"lua/lib/batch.lua",13],[13,"lua/lib/batch.lua",15],[34,"lua/lib/batch.lua",44],[35,"lua/lib/batch.lua",57],[39,"lua/lib/batch.lua",84],[55,"lua/lib/batch.lua",110],[58,"lua/lib/batch.lua",122],[63,"lua/lib/batch.lua",130],[71,"lua/lib/batch.lua",139],[75,"lua/lib/batch.lua",144],[101,"lua/lib/ring.lua",4],[102,"lua/lib/ring.lua",31],[109,"lua/lib/ring.lua",40],[113,"lua/lib/ready.lua",9],[114,"lua/lib/ready.lua",11],[115,"lua/lib/ready.lua",14],[129,"lua/lib/ready.lua",29],[134,"lua/lib/ready.lua",35],[146,"lua/lib/ready.lua",48],[149,"lua/lib/delayed.lua",4],[151,"lua/lib/delayed.lua",7],[152,"lua/lib/delayed.lua",9],[156,"lua/lib/delayed.lua",15],[159,"lua/lib/delayed.lua",19],[167,"lua/lib/delayed.lua",29],[174,"lua/lib/delayed.lua",41],[183,"lua/lib/notify.lua",19],[184,"lua/lib/notify.lua",22],[193,"lua/lib/notify.lua",34],[194,"lua/lib/notify.lua",36],[199,"lua/lib/notify.lua",43],[215,"lua/lib/notify.lua",60],[227,"lua/lib/notify.lua",74],[237,"lua/lib/notify.lua",85],[255,"lua/lib/notify.lua",105],[262,"lua/lib/notify.lua",115],[274,"lua/lib/notify.lua",130],[290,"lua/lib/notify.lua",148],[302,"lua/lib/notify.lua",161],[305,"lua/lib/notify.lua",166],[316,"lua/lib/notify.lua",179],[318,"lua/lib/notify.lua",182],[329,"lua/lib/notify.lua",194],[334,"lua/lib/notify.lua",200],[337,"lua/lib/notify.lua",205],[342,"lua/lib/notify.lua",212],[372,"lua/lib/notify.lua",244],[394,"lua/lib/notify.lua",268],[395,"lua/lib/notify.lua",270],[401,"lua/lib/notify.lua",277],[415,"lua/lib/notify.lua",292],[417,"lua/lib/notify.lua",296],[423,"lua/lib/notify.lua",303],[426,"lua/task/cancel.lua",15],[432,"lua/task/cancel.lua",22]],
 });
 
 /** Accepts single tasks: puts them into the account's open tray, or opens a new one. See lua/task/create.lua. */
@@ -15877,22 +15877,22 @@ local function batch_tell(b, now)
   call('SPUBLISH', root .. 'progress:' .. b.core, string.format('%s %s %d %d %d %d %d %d %d ', number, b.s, b.n, b.c, b.f,
     b.x, b.r, now, b.z or 0) .. (now < tonumber(tasks_till) and b.told and table.concat(b.told, ',') or ''))
 end
+local function batch_field(fields, name, value)
+  fields[#fields + 1] = name
+  fields[#fields + 1] = value
+end
 local function batch_save(now)
   for _, b in ipairs(batches_loaded) do
     if b.dirty then
       local fields = { 's', b.s, 'n', b.n, 'c', b.c, 'f', b.f, 'x', b.x, 'r', b.r, 'v', b.v + 1, 'u', now }
-      local function field(name, value)
-        fields[#fields + 1] = name
-        fields[#fields + 1] = value
-      end
       if b.opened then
-        field('a', b.a)
-        field('t', b.t)
+        batch_field(fields, 'a', b.a)
+        batch_field(fields, 't', b.t)
       end
-      if b.appended then field('q', b.q) end
-      if b.g_new then field('g', b.g) end
-      if b.z then field('z', b.z) end
-      if b.begun then field('p', b.begun) end
+      if b.appended then batch_field(fields, 'q', b.q) end
+      if b.g_new then batch_field(fields, 'g', b.g) end
+      if b.z then batch_field(fields, 'z', b.z) end
+      if b.begun then batch_field(fields, 'p', b.begun) end
       call('HSET', b.key, unpack(fields, 1, #fields))
       if b.s ~= b.s_was then
         call('ZREM', list_key(b, b.s_was), b.core)
@@ -16261,7 +16261,7 @@ ring_bell()
 free_write(now_ms)
 idem_write({ b.core, first, now_ms })
 return { b.core, first, now_ms }`,
-  map: [[1,"lua/task/create.lua",1],[2,"lua/task/create.lua",7],[3,"lua/task/create.lua",16],[4,"lua/task/create.lua",15],[5,"lua/task/create.lua",14],[6,"lua/task/create.lua",13],[7,"lua/task/create.lua",12],[8,"lua/task/create.lua",11],[9,"lua/task/create.lua",10],[10,"lua/task/create.lua",9],[11,"lua/task/create.lua",8],[12,"lua/task/create.lua",17],[13,"lua/lib/root.lua",2],[15,"lua/lib/root.lua",8],[16,"lua/lib/batch.lua",13],[17,"lua/lib/batch.lua",15],[38,"lua/lib/batch.lua",50],[39,"lua/lib/batch.lua",52],[40,"lua/lib/batch.lua",63],[52,"lua/lib/batch.lua",76],[53,"lua/lib/batch.lua",78],[57,"lua/lib/batch.lua",110],[60,"lua/lib/batch.lua",130],[68,"lua/lib/batch.lua",139],[98,"lua/lib/ring.lua",4],[99,"lua/lib/ring.lua",31],[106,"lua/lib/ring.lua",40],[110,"lua/lib/ready.lua",9],[111,"lua/lib/ready.lua",11],[112,"lua/lib/ready.lua",14],[126,"lua/lib/ready.lua",29],[131,"lua/lib/ready.lua",35],[143,"lua/lib/ready.lua",48],[146,"lua/lib/ready.lua",63],[149,"lua/lib/delayed.lua",4],[151,"lua/lib/delayed.lua",7],[152,"lua/lib/delayed.lua",9],[156,"lua/lib/delayed.lua",15],[159,"lua/lib/delayed.lua",19],[167,"lua/lib/delayed.lua",29],[174,"lua/lib/delayed.lua",41],[183,"lua/lib/outbox.lua",15],[187,"lua/lib/outbox.lua",20],[188,"lua/lib/outbox.lua",22],[189,"lua/lib/outbox.lua",24],[190,"lua/lib/outbox.lua",27],[191,"lua/lib/outbox.lua",29],[195,"lua/lib/outbox.lua",35],[207,"lua/lib/outbox.lua",49],[211,"lua/lib/outbox.lua",54],[221,"lua/lib/outbox.lua",66],[225,"lua/lib/outbox.lua",88],[254,"lua/lib/limited.lua",18],[261,"lua/lib/limited.lua",33],[272,"lua/lib/limited.lua",46],[276,"lua/lib/limited.lua",52],[284,"lua/lib/limited.lua",111],[296,"lua/lib/limited.lua",124],[299,"lua/lib/operation.lua",4],[300,"lua/lib/operation.lua",6],[303,"lua/lib/operation.lua",11],[309,"lua/lib/operation.lua",18],[314,"lua/lib/append.lua",6],[316,"lua/lib/append.lua",48],[328,"lua/lib/append.lua",63],[344,"lua/lib/append.lua",81],[345,"lua/lib/append.lua",83],[355,"lua/lib/append.lua",96],[365,"lua/lib/append.lua",108],[373,"lua/lib/idem.lua",6],[374,"lua/lib/idem.lua",9],[379,"lua/lib/idem.lua",15],[385,"lua/lib/free.lua",4],[387,"lua/lib/free.lua",8],[393,"lua/lib/free.lua",15],[400,"lua/lib/free.lua",23],[406,"lua/lib/free.lua",31],[410,"lua/task/create.lua",24],[413,"lua/task/create.lua",28],[425,"lua/task/create.lua",41],[436,"lua/task/create.lua",53]],
+  map: [[1,"lua/task/create.lua",1],[2,"lua/task/create.lua",7],[3,"lua/task/create.lua",16],[4,"lua/task/create.lua",15],[5,"lua/task/create.lua",14],[6,"lua/task/create.lua",13],[7,"lua/task/create.lua",12],[8,"lua/task/create.lua",11],[9,"lua/task/create.lua",10],[10,"lua/task/create.lua",9],[11,"lua/task/create.lua",8],[12,"lua/task/create.lua",17],[13,"lua/lib/root.lua",2],[15,"lua/lib/root.lua",8],[16,"lua/lib/batch.lua",13],[17,"lua/lib/batch.lua",15],[38,"lua/lib/batch.lua",50],[39,"lua/lib/batch.lua",52],[40,"lua/lib/batch.lua",63],[52,"lua/lib/batch.lua",76],[53,"lua/lib/batch.lua",78],[57,"lua/lib/batch.lua",110],[60,"lua/lib/batch.lua",130],[68,"lua/lib/batch.lua",139],[72,"lua/lib/batch.lua",144],[98,"lua/lib/ring.lua",4],[99,"lua/lib/ring.lua",31],[106,"lua/lib/ring.lua",40],[110,"lua/lib/ready.lua",9],[111,"lua/lib/ready.lua",11],[112,"lua/lib/ready.lua",14],[126,"lua/lib/ready.lua",29],[131,"lua/lib/ready.lua",35],[143,"lua/lib/ready.lua",48],[146,"lua/lib/ready.lua",63],[149,"lua/lib/delayed.lua",4],[151,"lua/lib/delayed.lua",7],[152,"lua/lib/delayed.lua",9],[156,"lua/lib/delayed.lua",15],[159,"lua/lib/delayed.lua",19],[167,"lua/lib/delayed.lua",29],[174,"lua/lib/delayed.lua",41],[183,"lua/lib/outbox.lua",15],[187,"lua/lib/outbox.lua",20],[188,"lua/lib/outbox.lua",22],[189,"lua/lib/outbox.lua",24],[190,"lua/lib/outbox.lua",27],[191,"lua/lib/outbox.lua",29],[195,"lua/lib/outbox.lua",35],[207,"lua/lib/outbox.lua",49],[211,"lua/lib/outbox.lua",54],[221,"lua/lib/outbox.lua",66],[225,"lua/lib/outbox.lua",88],[254,"lua/lib/limited.lua",18],[261,"lua/lib/limited.lua",33],[272,"lua/lib/limited.lua",46],[276,"lua/lib/limited.lua",52],[284,"lua/lib/limited.lua",111],[296,"lua/lib/limited.lua",124],[299,"lua/lib/operation.lua",4],[300,"lua/lib/operation.lua",6],[303,"lua/lib/operation.lua",11],[309,"lua/lib/operation.lua",18],[314,"lua/lib/append.lua",6],[316,"lua/lib/append.lua",48],[328,"lua/lib/append.lua",63],[344,"lua/lib/append.lua",81],[345,"lua/lib/append.lua",83],[355,"lua/lib/append.lua",96],[365,"lua/lib/append.lua",108],[373,"lua/lib/idem.lua",6],[374,"lua/lib/idem.lua",9],[379,"lua/lib/idem.lua",15],[385,"lua/lib/free.lua",4],[387,"lua/lib/free.lua",8],[393,"lua/lib/free.lua",15],[400,"lua/lib/free.lua",23],[406,"lua/lib/free.lua",31],[410,"lua/task/create.lua",24],[413,"lua/task/create.lua",28],[425,"lua/task/create.lua",41],[436,"lua/task/create.lua",53]],
 });
 
 /** Runs a failed task again, its attempts at zero. In a batch that has failed or expired that is a new round of this task See lua/task/retry.lua. */
@@ -16338,22 +16338,22 @@ local function batch_tell(b, now)
   call('SPUBLISH', root .. 'progress:' .. b.core, string.format('%s %s %d %d %d %d %d %d %d ', number, b.s, b.n, b.c, b.f,
     b.x, b.r, now, b.z or 0) .. (now < tonumber(tasks_till) and b.told and table.concat(b.told, ',') or ''))
 end
+local function batch_field(fields, name, value)
+  fields[#fields + 1] = name
+  fields[#fields + 1] = value
+end
 local function batch_save(now)
   for _, b in ipairs(batches_loaded) do
     if b.dirty then
       local fields = { 's', b.s, 'n', b.n, 'c', b.c, 'f', b.f, 'x', b.x, 'r', b.r, 'v', b.v + 1, 'u', now }
-      local function field(name, value)
-        fields[#fields + 1] = name
-        fields[#fields + 1] = value
-      end
       if b.opened then
-        field('a', b.a)
-        field('t', b.t)
+        batch_field(fields, 'a', b.a)
+        batch_field(fields, 't', b.t)
       end
-      if b.appended then field('q', b.q) end
-      if b.g_new then field('g', b.g) end
-      if b.z then field('z', b.z) end
-      if b.begun then field('p', b.begun) end
+      if b.appended then batch_field(fields, 'q', b.q) end
+      if b.g_new then batch_field(fields, 'g', b.g) end
+      if b.z then batch_field(fields, 'z', b.z) end
+      if b.begun then batch_field(fields, 'p', b.begun) end
       call('HSET', b.key, unpack(fields, 1, #fields))
       if b.s ~= b.s_was then
         call('ZREM', list_key(b, b.s_was), b.core)
@@ -16652,7 +16652,7 @@ outbox_write()
 ring_bell()
 outbox_bell()
 return 'queued'`,
-  map: [[1,"lua/task/retry.lua",1],[2,"lua/task/retry.lua",4],[13,"lua/lib/root.lua",2],[15,"lua/lib/root.lua",8],[16,"lua/lib/batch.lua",13],[17,"lua/lib/batch.lua",15],[38,"lua/lib/batch.lua",44],[39,"lua/lib/batch.lua",50],[40,"lua/lib/batch.lua",52],[41,"lua/lib/batch.lua",57],[45,"lua/lib/batch.lua",63],[57,"lua/lib/batch.lua",76],[58,"lua/lib/batch.lua",110],[61,"lua/lib/batch.lua",130],[69,"lua/lib/batch.lua",139],[99,"lua/lib/ring.lua",4],[100,"lua/lib/ring.lua",31],[107,"lua/lib/ring.lua",40],[111,"lua/lib/ready.lua",9],[112,"lua/lib/ready.lua",11],[113,"lua/lib/ready.lua",14],[127,"lua/lib/ready.lua",29],[132,"lua/lib/ready.lua",35],[144,"lua/lib/ready.lua",48],[147,"lua/lib/delayed.lua",4],[149,"lua/lib/delayed.lua",7],[150,"lua/lib/delayed.lua",9],[154,"lua/lib/delayed.lua",15],[157,"lua/lib/delayed.lua",19],[165,"lua/lib/delayed.lua",29],[172,"lua/lib/delayed.lua",41],[181,"lua/lib/outbox.lua",15],[185,"lua/lib/outbox.lua",20],[186,"lua/lib/outbox.lua",22],[187,"lua/lib/outbox.lua",24],[188,"lua/lib/outbox.lua",27],[189,"lua/lib/outbox.lua",29],[193,"lua/lib/outbox.lua",35],[205,"lua/lib/outbox.lua",49],[209,"lua/lib/outbox.lua",54],[219,"lua/lib/outbox.lua",66],[223,"lua/lib/outbox.lua",88],[252,"lua/lib/outbox.lua",131],[255,"lua/lib/limited.lua",18],[262,"lua/lib/limited.lua",33],[273,"lua/lib/limited.lua",46],[277,"lua/lib/limited.lua",52],[285,"lua/lib/limited.lua",129],[292,"lua/lib/results.lua",3],[301,"lua/lib/results.lua",13],[302,"lua/lib/results.lua",28],[303,"lua/lib/round.lua",9],[307,"lua/lib/round.lua",14],[311,"lua/lib/round.lua",19],[315,"lua/lib/round.lua",27],[316,"lua/lib/round.lua",30],[334,"lua/lib/round.lua",59],[338,"lua/lib/round.lua",70],[353,"lua/task/retry.lua",20],[362,"lua/task/retry.lua",30],[374,"lua/task/retry.lua",43],[375,"lua/task/retry.lua",45]],
+  map: [[1,"lua/task/retry.lua",1],[2,"lua/task/retry.lua",4],[13,"lua/lib/root.lua",2],[15,"lua/lib/root.lua",8],[16,"lua/lib/batch.lua",13],[17,"lua/lib/batch.lua",15],[38,"lua/lib/batch.lua",44],[39,"lua/lib/batch.lua",50],[40,"lua/lib/batch.lua",52],[41,"lua/lib/batch.lua",57],[45,"lua/lib/batch.lua",63],[57,"lua/lib/batch.lua",76],[58,"lua/lib/batch.lua",110],[61,"lua/lib/batch.lua",130],[69,"lua/lib/batch.lua",139],[73,"lua/lib/batch.lua",144],[99,"lua/lib/ring.lua",4],[100,"lua/lib/ring.lua",31],[107,"lua/lib/ring.lua",40],[111,"lua/lib/ready.lua",9],[112,"lua/lib/ready.lua",11],[113,"lua/lib/ready.lua",14],[127,"lua/lib/ready.lua",29],[132,"lua/lib/ready.lua",35],[144,"lua/lib/ready.lua",48],[147,"lua/lib/delayed.lua",4],[149,"lua/lib/delayed.lua",7],[150,"lua/lib/delayed.lua",9],[154,"lua/lib/delayed.lua",15],[157,"lua/lib/delayed.lua",19],[165,"lua/lib/delayed.lua",29],[172,"lua/lib/delayed.lua",41],[181,"lua/lib/outbox.lua",15],[185,"lua/lib/outbox.lua",20],[186,"lua/lib/outbox.lua",22],[187,"lua/lib/outbox.lua",24],[188,"lua/lib/outbox.lua",27],[189,"lua/lib/outbox.lua",29],[193,"lua/lib/outbox.lua",35],[205,"lua/lib/outbox.lua",49],[209,"lua/lib/outbox.lua",54],[219,"lua/lib/outbox.lua",66],[223,"lua/lib/outbox.lua",88],[252,"lua/lib/outbox.lua",131],[255,"lua/lib/limited.lua",18],[262,"lua/lib/limited.lua",33],[273,"lua/lib/limited.lua",46],[277,"lua/lib/limited.lua",52],[285,"lua/lib/limited.lua",129],[292,"lua/lib/results.lua",3],[301,"lua/lib/results.lua",13],[302,"lua/lib/results.lua",28],[303,"lua/lib/round.lua",9],[307,"lua/lib/round.lua",14],[311,"lua/lib/round.lua",19],[315,"lua/lib/round.lua",27],[316,"lua/lib/round.lua",30],[334,"lua/lib/round.lua",59],[338,"lua/lib/round.lua",70],[353,"lua/task/retry.lua",20],[362,"lua/task/retry.lua",30],[374,"lua/task/retry.lua",43],[375,"lua/task/retry.lua",45]],
 });
 
 /** Every script, by its name. */

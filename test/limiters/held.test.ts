@@ -68,18 +68,61 @@ test('where the way takes that long, nothing is held again', async () => {
 
 test('a few late ones hold nothing, nor do all where they are less late than that', async () => {
   const { lane } = await begin(6);
-  await late(lane, T + 210 * MS, T_MS, 200, 2);
+  await late(lane, T + 210 * MS, T_MS, 200, 4);
   assert.equal((await lane.look(T + 210 * MS, 100, 16, AHEAD_US)).granted, 100);
   const { lane: other } = await begin(8);
   await late(other, T + 60 * MS, T_MS, 50, 50);
   assert.equal((await other.look(T + 60 * MS, 100, 16, AHEAD_US)).granted, 100);
 });
 
-test('a clock that is set back does not hold it until then', async () => {
+test('who allows no more than any server can start is not held: others of its tasks may be in time', async () => {
+  const lane = await Lane.create(redis, 24, { type: 'leaky', config: { capacity: 10_000, drain_rate: 1_600, interval: 1 }, now_us: T });
+  await lane.queue(T, { batch: lane.newBatch(T), from: 0, to: 999, first_ms: T_MS });
+  assert.equal((await lane.look(T, 100, 16, AHEAD_US)).granted, 100);
+  await late(lane, T + 210 * MS, T_MS, 200, 50);
+  assert.equal((await lane.look(T + 210 * MS, 100, 16, AHEAD_US)).granted, 100);
+});
+
+test('a clock that is set back does not hold it until then, whether it was held before that or would be now', async () => {
   const { lane } = await begin(10);
   await late(lane, T + 210 * MS, T_MS, 200, 50);
   assert.equal((await lane.look(T + 210 * MS, 100, 16, AHEAD_US)).granted, 0);
   assert.equal((await lane.look(T - 3_600_000 * MS, 100, 16, AHEAD_US)).granted, 100);
+  const { lane: other } = await begin(14);
+  await late(other, T + 210 * MS, T_MS, 200, 50);
+  assert.equal((await other.look(T - 3_600_000 * MS, 100, 16, AHEAD_US)).granted, 100);
+});
+
+test('what found no room in time holds nothing: it did not start', async () => {
+  const { lane } = await begin(16);
+  const { sent } = await lane.look(T + 10 * MS, 100, 16, AHEAD_US);
+  const grants = sent.filter((one) => one.kind === 'grant');
+  assert.ok(grants.length > 0);
+  for (const grant of grants) await lane.back(T + 500 * MS, grant, grant.range);
+  assert.equal((await lane.look(T + 500 * MS, 100, 16, AHEAD_US)).granted, 100);
+});
+
+test('slots are never held, and a lane that was tells of none that are taken', async () => {
+  const slots = await Lane.create(redis, 18, { type: 'concurrent', config: { limit: 1_000, lock_duration: 60 } as never, now_us: T });
+  await slots.queue(T, { batch: slots.newBatch(T), from: 0, to: 999, first_ms: T_MS });
+  assert.equal((await slots.look(T, 100, 16, AHEAD_US)).granted, 100);
+  await late(slots, T + 210 * MS, T_MS, 200, 50);
+  assert.equal((await slots.look(T + 210 * MS, 100, 16, AHEAD_US)).granted, 100);
+  const { lane } = await begin(20);
+  await late(lane, T + 210 * MS, T_MS, 200, 50);
+  assert.equal((await lane.look(T + 210 * MS, 100, 16, AHEAD_US)).granted, 0);
+  assert.equal(await redis.hexists(lane.key(), 'held'), 0);
+});
+
+test('what has waited for too long meanwhile fails at its time', async () => {
+  const config = { capacity: 10_000, drain_rate: 10_000, interval: 1 };
+  const lane = await Lane.create(redis, 22, { type: 'leaky', config, queue_s: 1, now_us: T });
+  await lane.queue(T, { batch: lane.newBatch(T), from: 0, to: 99, first_ms: T_MS });
+  assert.equal((await lane.look(T + 750 * MS, 50, 16, AHEAD_US)).granted, 50);
+  await late(lane, T + 985 * MS, T_MS + 750, 230, 50);
+  const held = await lane.look(T + 985 * MS, 50, 16, AHEAD_US);
+  assert.deepEqual([held.granted, held.next_us], [0, T + 1_000 * MS]);
+  assert.equal((await lane.look(T + 1_000 * MS, 50, 16, AHEAD_US)).expired, 50);
 });
 
 test('what is too old meanwhile fails at its time', async () => {
