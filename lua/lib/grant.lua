@@ -9,8 +9,8 @@ local GRANT_PAUSE_US, GRANT_TOGETHER_US = 5000, 3000 -- between two looks at a l
 local GRANT_BURST_MIN, GRANT_BURST_MS, GRANT_BURST_EVEN = 2, 500, 4 -- a ms: tasks at least; the limit's part; times what is even
 -- Where more waits than fits at all, what a window of so many opens with comes over nine tenths of its interval, but one a ms at least.
 local GRANT_SPREAD_FROM, GRANT_SPREAD_MIN, GRANT_SPREAD_EVEN = 100, 1, 10 / 9
--- Where starts are later by this on the whole than at least, a lane that allows more than so many a second is held.
-local GRANT_LAG_MS, GRANT_HELD_RATE = 50, 1600
+-- Where starts are later by this on the whole than at least, a lane that may let more than so many units start in a second is held.
+local GRANT_LAG_MS, GRANT_HELD_FROM = 50, 1600
 
 local function grant_send(lane, range, kind, body)
   outbox_send(math.floor((lane.now - lane.ahead) / 1000), partition_of(range.core), kind, lane.core .. ' ' .. body)
@@ -202,14 +202,20 @@ local function grant_ahead(lane, range, ahead_us, full)
   return true
 end
 
+-- Whether a lane may let start in a second what a server cannot, and what it allows is used up.
+local function grant_binds(lane)
+  local drips = (lane.rate or 0) > 0
+  if lane.max + (drips and lane.rate / lane.interval_s or 0) <= GRANT_HELD_FROM then return false end
+  if drips then return not grant_spare(lane) end
+  return lane.free * 2 <= lane.max
+end
+
 -- Where starts come ever later, those who start what was granted cannot keep up: nothing more is granted until the last of it has started, and until
 -- all have heard how late.
 local function grant_hold(lane)
   local lag = lane.lag or 0
   lane.lag = math.floor(lag * 0.95)
-  if not (lane.machine and lane.machine.ahead) or lag <= math.max(0, lane.way or 0) + GRANT_LAG_MS then return end
-  local rate = (lane.rate or 0) > 0 and lane.rate or lane.max
-  if rate <= GRANT_HELD_RATE * lane.interval_s then return end
+  if not (lane.machine and lane.machine.ahead) or lag <= math.max(0, lane.way or 0) + GRANT_LAG_MS or not grant_binds(lane) then return end
   lane.hold = lane.last or 0
   lane.opens = lane.hold + math.min(lag, GRANT_MS) + LANE_HEARD_MS
   lane.lag, lane.way = 0, -1
@@ -221,14 +227,13 @@ local function grant_lane(lane, tasks_max, ahead_us)
   lane.ahead = math.max(0, math.min(ahead_us, lane.now - lane.real))
   lane_settle(lane)
   lane.granted, lane.expired, lane.waits, lane.more = 0, 0, {}, false
-  lane.closed = lane_limited(lane) and lane_closed_until(lane)
   local now_ms = math.floor((lane.now - lane.ahead) / 1000)
   if lane_limited(lane) and lane.valid_s then
     grant_age(lane, ':first', now_ms - lane.valid_s * 1000, 'validity_timeout')
   end
   grant_age(lane, ':until', now_ms, 'expired')
   grant_hold(lane)
-  lane.closed = lane.closed or lane_is_held(lane)
+  lane.closed = lane_limited(lane) and (lane_closed_until(lane) or lane_is_held(lane))
   local burst, range, full = grant_burst(lane, ahead_us), nil, nil
   local at_once = grant_at_once(lane, burst)
   repeat

@@ -15,7 +15,7 @@ const { redis } = await startRedis();
 
 /** A lane of which 100 tasks were let start, at T and in the ms after it, and many more wait. */
 async function begin(partition: number): Promise<{ lane: Lane; last_ms: number }> {
-  const config = { capacity: 10_000, drain_rate: 10_000, interval: 1 };
+  const config = { capacity: 1_000, drain_rate: 10_000, interval: 1 };
   const lane = await Lane.create(redis, partition, { type: 'leaky', config, now_us: T });
   await lane.queue(T, { batch: lane.newBatch(T), from: 0, to: 9_999, first_ms: T_MS });
   const { granted, sent } = await lane.look(T, 100, 16, AHEAD_US);
@@ -75,12 +75,38 @@ test('a few late ones hold nothing, nor do all where they are less late than tha
   assert.equal((await other.look(T + 60 * MS, 100, 16, AHEAD_US)).granted, 100);
 });
 
-test('who allows no more than any server can start is not held: others of its tasks may be in time', async () => {
-  const lane = await Lane.create(redis, 24, { type: 'leaky', config: { capacity: 10_000, drain_rate: 1_600, interval: 1 }, now_us: T });
-  await lane.queue(T, { batch: lane.newBatch(T), from: 0, to: 999, first_ms: T_MS });
-  assert.equal((await lane.look(T, 100, 16, AHEAD_US)).granted, 100);
+test('who allows no more than any server can start, or is far from being used up, is not held: others of its tasks may be in time', async () => {
+  for (const [partition, type, config] of [
+    [24, 'leaky', { capacity: 600, drain_rate: 1_000, interval: 1 }],
+    [26, 'leaky', { capacity: 100_000, drain_rate: 100_000, interval: 1 }],
+    [28, 'window', { limit: 1_600, interval: 1 }],
+    [30, 'window', { limit: 100_000, interval: 1 }],
+  ] as const) {
+    const lane = await Lane.create(redis, partition, { type, config, now_us: T });
+    await lane.queue(T, { batch: lane.newBatch(T), from: 0, to: 999, first_ms: T_MS });
+    assert.equal((await lane.look(T, 20, 16, AHEAD_US)).granted, 20);
+    await late(lane, T + 210 * MS, T_MS, 200, 50);
+    assert.equal((await lane.look(T + 210 * MS, 20, 16, AHEAD_US)).granted, 20, `${type} ${JSON.stringify(config)}`);
+  }
+});
+
+test('a window that is used up is held', async () => {
+  const lane = await Lane.create(redis, 32, { type: 'window', config: { limit: 2_000, interval: 1 }, now_us: T });
+  await lane.queue(T, { batch: lane.newBatch(T), from: 0, to: 9_999, first_ms: T_MS });
+  let granted = 0;
+  let now_us = T;
+  for (; granted < 1_500; now_us += 5 * MS) granted += (await lane.look(now_us, 500, 16, AHEAD_US)).granted;
+  await late(lane, now_us, now_us / 1_000 - 200, 200, 50);
+  assert.equal((await lane.look(now_us, 500, 16, AHEAD_US)).granted, 0);
+});
+
+test('a limiter that is deleted while its lane is held, and paused, holds up nobody', async () => {
+  const { lane } = await begin(34);
   await late(lane, T + 210 * MS, T_MS, 200, 50);
-  assert.equal((await lane.look(T + 210 * MS, 100, 16, AHEAD_US)).granted, 100);
+  assert.equal((await lane.look(T + 210 * MS, 100, 16, AHEAD_US)).granted, 0);
+  await lane.pause(T + 211 * MS, null);
+  await lane.delete(T + 212 * MS);
+  assert.equal((await lane.look(T + 212 * MS, 100, 16, AHEAD_US)).granted, 100);
 });
 
 test('a clock that is set back does not hold it until then, whether it was held before that or would be now', async () => {
@@ -115,7 +141,7 @@ test('slots are never held, and a lane that was tells of none that are taken', a
 });
 
 test('what has waited for too long meanwhile fails at its time', async () => {
-  const config = { capacity: 10_000, drain_rate: 10_000, interval: 1 };
+  const config = { capacity: 1_000, drain_rate: 10_000, interval: 1 };
   const lane = await Lane.create(redis, 22, { type: 'leaky', config, queue_s: 1, now_us: T });
   await lane.queue(T, { batch: lane.newBatch(T), from: 0, to: 99, first_ms: T_MS });
   assert.equal((await lane.look(T + 750 * MS, 50, 16, AHEAD_US)).granted, 50);

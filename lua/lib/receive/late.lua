@@ -7,11 +7,10 @@ local LATE_SHARE, LATE_MS_MAX = 16, 500 -- of a message in `lag`; how long a gra
 local function late_learn(lane, granted_ms, late_ms)
   if granted_ms <= (lane.hold or 0) then
     lane.opens = math.max(lane.opens or 0, lane.hold + late_ms + LANE_HEARD_MS)
-  elseif lane.way == -1 then
-    lane.lag, lane.way = late_ms, late_ms
   else
     local lag = lane.lag or 0
-    lane.lag, lane.way = lag + (late_ms - lag) / LATE_SHARE, math.min(lane.way or 0, late_ms)
+    lane.lag = lag + (late_ms - lag) / LATE_SHARE
+    lane.way = lane.way == -1 and late_ms or math.min(lane.way or 0, late_ms)
   end
 end
 
