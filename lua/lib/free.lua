@@ -25,7 +25,7 @@ local function free_write(now)
   local b, holder = free.b, free.holder
   call('ZADD', root .. 'active:' .. holder, now + free.timeout_s * 1000 + free.grace_ms, free.member)
   call('HSET', root .. 'claims', holder, free.number .. ' ' .. free.member .. '@' .. string.format('%d', free.due_ms))
-  if free.alone then call('HSET', meta, 'free', '', 'last', now) else call('HDEL', meta, 'free') end
+  if free.alone then call('HSET', meta, 'free', '', 'last', now) else call('HSET', meta, 'free', '') end
   -- It has called, as far as others are to know: a mark of a while ago would have it taken for silent. Nobody is rung to look after it: where its thread dies its process tells
   -- the owner, where that dies there is another owner, and both look. A bell would wake a thread right when this one has to be called.
   call('HSET', root .. 'holders', holder, now)

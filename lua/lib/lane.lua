@@ -107,7 +107,7 @@ local function lane_closed_until(lane)
   return at > lane.v and at or nil
 end
 
--- While those who start what it granted cannot keep up it grants nothing; see lib/receive/late.
+-- While those who start what it granted (the newest for `last`, ms) cannot keep up it grants nothing, until `opens` (ms); see lib/receive/late.
 local function lane_is_held(lane) return lane.real / 1000 < (lane.opens or 0) end
 
 local function lane_settle(lane)

@@ -16216,7 +16216,7 @@ local function free_write(now)
   local b, holder = free.b, free.holder
   call('ZADD', root .. 'active:' .. holder, now + free.timeout_s * 1000 + free.grace_ms, free.member)
   call('HSET', root .. 'claims', holder, free.number .. ' ' .. free.member .. '@' .. string.format('%d', free.due_ms))
-  if free.alone then call('HSET', meta, 'free', '', 'last', now) else call('HDEL', meta, 'free') end
+  if free.alone then call('HSET', meta, 'free', '', 'last', now) else call('HSET', meta, 'free', '') end
   call('HSET', root .. 'holders', holder, now)
   call('SPUBLISH', root .. 'handed', string.format('%s %s %.0f %.0f %s %d %d %s\\n', holder, free.number, now, free.due_ms, b.a, free.index, free.base,
     free.member) .. free.record)
