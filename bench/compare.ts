@@ -17,7 +17,7 @@ import type { Row, Side } from './table/row.ts';
 import { chosenRows } from './table/rows.ts';
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url));
-const HEAD = ['row', 'figure', 'base', 'here', 'here ÷ base', 'least–most'];
+const HEAD = ['row', 'figure', 'base', 'here', 'here ÷ base'];
 
 type Builds = Record<'base' | 'here', string>;
 
@@ -90,9 +90,14 @@ async function compare(row: Row, builds: Builds, receiver: Receiver, repeats: nu
     const of = (name: keyof Builds): number[] => samples[name].map((figures) => figures[figure] ?? Number.NaN);
     const [base, here] = [of('base'), of('here')];
     const ratios = here.map((value, i) => value / (base[i] ?? Number.NaN));
-    const range = `${number(Math.min(...ratios))}–${number(Math.max(...ratios))}`;
-    return [row.name, figure, number(median(base)), number(median(here)), number(median(ratios)), range];
+    return [row.name, figure, ranged(base), ranged(here), ranged(ratios)];
   });
+}
+
+/** The median, with the least and the most where they differ. */
+function ranged(values: readonly number[]): string {
+  const [least, most] = [number(Math.min(...values)), number(Math.max(...values))];
+  return number(median(values)) + (least === most ? '' : ` (${least}–${most})`);
 }
 
 function number(value: number): string {
