@@ -123,7 +123,7 @@ function shapeOf(at_ms: readonly number[], { rate, skip_ms }: Size): Shape {
   return {
     share: share(steady, rate),
     variation: variation(steady, from_ms, last_ms),
-    over_percent: (mostWithin(at_ms, SECOND_MS) / rate - 1) * 100,
+    over_percent: ((mostWithin(at_ms, SECOND_MS) - rate) / rate) * 100,
   };
 }
 
