@@ -58,8 +58,7 @@ async function main(): Promise<void> {
       run.figures[row.name] = medians(samples);
       cpu_s[row.name] = used;
       tell(linesAsText(lines));
-      const stolen_s = Object.values(used).reduce((sum, side) => sum + (side['stolen'] ?? 0), 0);
-      tell(`  ${((performance.now() - from_ms) / 1_000).toFixed(1)} s; CPU stolen ${stolen_s.toFixed(1)} s`);
+      tell(`  ${((performance.now() - from_ms) / 1_000).toFixed(1)} s`);
     }
     process.stdout.write(values.json ? `${JSON.stringify(run)}\n` : asText(run));
     if (!smoke && rows === ROWS) record(run);

@@ -29,17 +29,12 @@ function statOf(pid: number): string[] {
   }
 }
 
-/**
- * CPU seconds of this process (`bench`), of all below it by what they run, several of a name together, of those that have ended (`ended`), and
- * what the host of a virtual machine kept from it while somebody here wanted to run (`stolen`).
- */
+/** CPU seconds of this process (`bench`), of all below it by what they run, several of a name together, and of those that have ended (`ended`). */
 export function cpuByProcess(): Record<string, number> {
   const { user, system } = process.cpuUsage();
   const own = statOf(process.pid);
   const seconds: Record<string, number> = { bench: (user + system) / 1e6 };
   if (own.length > 0) seconds['ended'] = (Number(own[UTIME + 2]) + Number(own[UTIME + 3])) / ticksPerSecond();
-  const stolen = stolenTicks();
-  if (stolen > 0) seconds['stolen'] = stolen / ticksPerSecond();
   const parents = new Map(processIds().map((pid) => [pid, Number(statOf(pid)[2])]));
   for (const pid of parents.keys()) {
     let above = parents.get(pid);
@@ -50,18 +45,6 @@ export function cpuByProcess(): Record<string, number> {
   }
   return seconds;
 }
-
-/** The eighth number of the line `cpu` in proc_stat(5), of all cores; 0 where the system does not say. */
-function stolenTicks(): number {
-  try {
-    const [line = ''] = readFileSync('/proc/stat', 'utf8').split('\n');
-    return Number(line.split(/ +/)[STEAL] ?? 0);
-  } catch {
-    return 0;
-  }
-}
-
-const STEAL = 8;
 
 function processIds(): number[] {
   try {
