@@ -12,7 +12,7 @@ import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import type { Figures } from './lib/bench.ts';
 import { Receiver } from './lib/receiver.ts';
-import { median, rounded } from './lib/stats.ts';
+import { aligned, range, spread } from './table/judge.ts';
 import type { Row, Side } from './table/row.ts';
 import { chosenRows } from './table/rows.ts';
 
@@ -44,7 +44,7 @@ async function main(): Promise<void> {
       process.stderr.write(`${row.name}: ${row.what}\n`);
       lines.push(...(await compare(row, builds, receiver, Number(values.repeats), values.smoke)));
     }
-    process.stdout.write(`${shown(lines)}\n`);
+    process.stdout.write(`${aligned(lines)}\n`);
   } finally {
     await receiver.stop();
   }
@@ -90,30 +90,8 @@ async function compare(row: Row, builds: Builds, receiver: Receiver, repeats: nu
     const of = (name: keyof Builds): number[] => samples[name].map((figures) => figures[figure] ?? Number.NaN);
     const [base, here] = [of('base'), of('here')];
     const ratios = here.map((value, i) => value / (base[i] ?? Number.NaN));
-    return [row.name, figure, ranged(base), ranged(here), ranged(ratios)];
+    return [row.name, figure, ...[base, here, ratios].map((values) => range(spread(values)))];
   });
-}
-
-/** The median, with the least and the most where they differ. */
-function ranged(values: readonly number[]): string {
-  const [least, most] = [number(Math.min(...values)), number(Math.max(...values))];
-  return number(median(values)) + (least === most ? '' : ` (${least}–${most})`);
-}
-
-function number(value: number): string {
-  return rounded(value, 4).toLocaleString('en-US', { maximumFractionDigits: 4 });
-}
-
-function shown(lines: readonly string[][]): string {
-  const widths = HEAD.map((_, column) => Math.max(...lines.map((line) => line[column]?.length ?? 0)));
-  return lines
-    .map((line) =>
-      line
-        .map((cell, column) => cell.padEnd(widths[column] ?? 0))
-        .join('  ')
-        .trimEnd(),
-    )
-    .join('\n');
 }
 
 await main();

@@ -118,8 +118,8 @@ function cells({ number, measure, sluice, peer, ratio, better, must, aim, met }:
   return [number, measure, ...shown, bound(must), bound(aim), met ?? '–'];
 }
 
-/** Median, with the least and the most. */
-function range({ min, median, max }: Spread): string {
+/** Median, with the least and the most where they differ. */
+export function range({ min, median, max }: Spread): string {
   return min === max ? number(median) : `${number(median)} (${number(min)}–${number(max)})`;
 }
 
@@ -134,8 +134,12 @@ export function asText(run: TableRun): string {
 
 /** The same, of some of its lines alone. */
 export function linesAsText(lines: readonly Line[]): string {
-  const rows = [HEAD, ...lines.map(cells)];
-  const widths = HEAD.map((_, column) => Math.max(...rows.map((row) => row[column]?.length ?? 0)));
+  return aligned([HEAD, ...lines.map(cells)]);
+}
+
+/** Columns one below the other; the first row has as many as any. */
+export function aligned(rows: readonly (readonly string[])[]): string {
+  const widths = (rows[0] ?? []).map((_, column) => Math.max(...rows.map((row) => row[column]?.length ?? 0)));
   const padded = rows.map((row) => row.map((cell, column) => cell.padEnd(widths[column] ?? 0)).join('  '));
   return padded.map((line) => line.trimEnd()).join('\n');
 }
