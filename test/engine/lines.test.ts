@@ -1,15 +1,15 @@
 // Adding tasks one a line: bodies of any length in constant memory, refused lines, cut connections and repeats.
 import assert from 'node:assert/strict';
-import { readFileSync } from 'node:fs';
 import http from 'node:http';
 import { test } from 'node:test';
 import { api, type ErrorBody } from '../helpers/api.ts';
 import { startEngine, TOKENS } from '../helpers/engine.ts';
+import { COLLECTING, rssMb } from '../helpers/memory.ts';
 import { startReceiver } from '../helpers/receiver.ts';
 import { startRedis, until } from '../helpers/redis.ts';
 import { freshPath, inSeconds, tasksFor } from './stage.ts';
 
-const engine = await startEngine();
+const engine = await startEngine({ node_args: COLLECTING });
 const client = api(engine, TOKENS.acme);
 const receiver = await startReceiver();
 const LATER = inSeconds(3_600);
@@ -66,11 +66,6 @@ function open(
   return { request, answered };
 }
 
-function rssMb(): number {
-  const status = readFileSync(`/proc/${engine.pid}/status`, 'utf8');
-  return Number(/VmRSS:\s+(\d+)/.exec(status)?.[1]) / 1024;
-}
-
 test('lines become tasks in their order, are called, and answered as a JSON body is', async () => {
   const path = freshPath();
   const target = receiver.at(path, {});
@@ -93,7 +88,7 @@ async function sendMany(id: string, count: number, key: string): Promise<{ sent_
   for (let n = 0; n < count; n += 500) {
     const part = bodyOf(Array.from({ length: 500 }, (_, i) => line(n + i, { payload: { n: n + i, pad } })));
     bytes += part.length;
-    if (n >= count * 0.75) least_mb = Math.min(least_mb, rssMb());
+    if (n >= count * 0.75) least_mb = Math.min(least_mb, rssMb(engine.pid));
     if (!request.write(part)) await new Promise((resolve) => request.once('drain', resolve));
   }
   request.end();
@@ -104,7 +99,6 @@ async function sendMany(id: string, count: number, key: string): Promise<{ sent_
 }
 
 test('400,000 lines and 360 MB go in whole and in order, and are not kept on the way', async () => {
-  // Garbage is collected when there is enough of it, so it comes and goes by 100 MB and more: what is kept is what never goes.
   const { least_mb: before_mb } = await sendMany(await heldBatch(), 100_000, 'some');
   const id = await heldBatch();
   const { sent_mb, least_mb } = await sendMany(id, 400_000, 'many');

@@ -1,15 +1,15 @@
 // Downloading the outcomes of a batch: all of them, in order, while it runs too, at the pace of who reads.
 import assert from 'node:assert/strict';
-import { readFileSync } from 'node:fs';
 import http from 'node:http';
 import { test } from 'node:test';
 import type { TaskOutcome } from '../../src/schema/types.gen.ts';
 import { api } from '../helpers/api.ts';
 import { startEngine, TOKENS } from '../helpers/engine.ts';
+import { COLLECTING, rssMb } from '../helpers/memory.ts';
 import { startReceiver } from '../helpers/receiver.ts';
 import { freshPath, inSeconds, ONCE, tasksFor } from './stage.ts';
 
-const engine = await startEngine();
+const engine = await startEngine({ node_args: COLLECTING });
 const client = api(engine, TOKENS.acme);
 const receiver = await startReceiver();
 
@@ -88,9 +88,8 @@ test('a reader who is slow holds up nobody, costs next to nothing and gets all; 
   const url = receiver.at(freshPath(), { body: 'x'.repeat(1_024) });
   const { id } = await client.create({ tasks: tasksFor(url, 20_000) });
   await client.ended(id, 'completed', 60_000);
-  const rss = (): number => Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${engine.pid}/status`, 'utf8'))?.[1]) / 1024;
   await outcomesOf(id);
-  const before_mb = rss();
+  const before_mb = rssMb(engine.pid);
   const readers = await Promise.all(
     Array.from({ length: 20 }, async () => {
       const headers = { authorization: `Bearer ${TOKENS.acme}` };
@@ -101,7 +100,7 @@ test('a reader who is slow holds up nobody, costs next to nothing and gets all; 
   // Each has 25 MB to come, and takes none of it yet.
   assert.equal((await client.batch(id)).stats.completed, 20_000);
   assert.equal((await outcomesOf(id)).length, 20_000);
-  const grown_mb = rss() - before_mb;
+  const grown_mb = rssMb(engine.pid) - before_mb;
   assert.ok(grown_mb < 200, `20 readers of 25 MB each cost ${grown_mb} MB`);
   const [one, ...others] = readers;
   assert.ok(one);

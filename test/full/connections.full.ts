@@ -1,12 +1,12 @@
 // Ten thousand connections that want nothing, send too slowly, or read nothing: who works is served as before, memory stays bounded,
 // and who does not send goes.
 import assert from 'node:assert/strict';
-import { readFileSync } from 'node:fs';
 import net from 'node:net';
 import { after, test } from 'node:test';
 import { tasksFor } from '../engine/stage.ts';
 import { api } from '../helpers/api.ts';
 import { startEngine, TOKENS } from '../helpers/engine.ts';
+import { rssMb } from '../helpers/memory.ts';
 import { startReceiver } from '../helpers/receiver.ts';
 import { startRedis, until } from '../helpers/redis.ts';
 
@@ -44,11 +44,10 @@ test('ten thousand connections that want nothing leave those who work alone', as
     }
     return took.toSorted((a, b) => a - b)[Math.floor(took.length * 0.99)] ?? 0;
   };
-  const rss_mb = (): number => Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${engine.pid}/status`, 'utf8'))?.[1]) / 1_024;
 
   await measured();
   const alone_ms = await measured();
-  const before_mb = rss_mb();
+  const before_mb = rssMb(engine.pid);
   const port = Number(new URL(engine.url).port);
   const open = new Set<net.Socket>();
   after(() => {
@@ -74,7 +73,7 @@ test('ten thousand connections that want nothing leave those who work alone', as
     for (const socket of open) if (socket.writable) socket.write('x');
   }, 3_000);
   const beside_ms = await measured();
-  const grown_mb = rss_mb() - before_mb;
+  const grown_mb = rssMb(engine.pid) - before_mb;
   assert.ok(most > CONNECTIONS * 0.8, `${most} connections at once`);
   assert.ok(beside_ms < Math.max(SLOWER_MS_MIN, SLOWER_MAX * alone_ms), `p99 ${beside_ms} ms beside ${alone_ms} ms`);
   assert.ok(grown_mb < RSS_MB_MAX, `${grown_mb} MB grown`);

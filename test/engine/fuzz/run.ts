@@ -3,11 +3,11 @@
 //
 // Each request follows from the seed and its number alone, but for ids: FUZZ_SEED and FUZZ_ONLY=<number> make one of them again.
 import assert from 'node:assert/strict';
-import { readFileSync } from 'node:fs';
 import type { TestContext } from 'node:test';
 import { endsWithin } from '../../../src/base/timing.ts';
 import { api, type Client, conformance } from '../../helpers/api.ts';
 import type { Engine } from '../../helpers/engine.ts';
+import { rssMb } from '../../helpers/memory.ts';
 import type { Receiver } from '../../helpers/receiver.ts';
 import { inSeconds } from '../stage.ts';
 import { brokenBytes, sendBytes, sendWhole } from './bytes.ts';
@@ -141,10 +141,6 @@ function isEnvelope(text: string, type: string, shown: () => string): void {
   assert.deepEqual([Object.keys(rest), Object.keys(error).sort()], [[], ['code', 'details', 'message']], shown());
   assert.ok(/^[a-z_]+$/.test(error.code) && error.message.length > 0 && error.message.length < 2_000, shown());
   assert.ok(!/\bat .*\.(ts|js):\d+|redis|ECONN|lua\//i.test(error.message), `it tells of our insides: ${shown()}`);
-}
-
-function rssMb(pid: number): number {
-  return Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1]) / 1_024;
 }
 
 /** Something of everything, for requests to name. */
