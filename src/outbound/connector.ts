@@ -12,13 +12,13 @@ import { type Awaiting, withoutContinue } from './interim.ts';
 import type { Reader, Reading } from './reading.ts';
 import type { Resolver } from './resolver.ts';
 import { buildConnector } from './undici.ts';
+import { writesAsOne } from './writing.ts';
 
 /** A target that does not answer SYN within this time is not going to; the call's own deadline may come first. */
 const CONNECT_MS_MAX = 10_000;
 /** Before the next address of a name is tried. Node's own 250 ms gives up on targets that are merely far away. */
 const ADDRESS_MS = 1_000;
 const TLS_SESSIONS_MAX = 1_000;
-const JOINED_BYTES_MAX = 16 * 1024;
 
 /** A connection as the connector sees it. */
 export interface Opening extends Reader, Awaiting {
@@ -63,7 +63,7 @@ export function guardedConnectors(
       if (error !== null) return callback(error, null);
       const remote = remoteVerdict(open, policy);
       if (remote === 'ok') {
-        open._writev = writeAsOne;
+        writesAsOne(open);
         if (connect === plain) {
           reading.of(open, slot);
           slot.readNow = () => reading.readNow(open);
@@ -76,23 +76,6 @@ export function guardedConnectors(
     });
     slot.opening = socket instanceof Socket ? socket : null;
   };
-}
-
-/** What is written together: the head of a request and its body. */
-type Parts = readonly { chunk: string | Buffer; encoding: BufferEncoding }[];
-
-/** undici writes a head and a body, which Node hands on as a list of parts: where they are small a copy in one piece costs less. */
-function writeAsOne(this: Socket, parts: Parts, done: (error?: Error | null) => void): void {
-  let bytes = 0;
-  for (const { chunk, encoding } of parts) {
-    if (typeof chunk === 'string' && encoding !== 'latin1') bytes = Number.POSITIVE_INFINITY;
-    bytes += chunk.length;
-  }
-  if (bytes > JOINED_BYTES_MAX) return Socket.prototype._writev?.call(this, [...parts], done);
-  const joined = Buffer.allocUnsafe(bytes);
-  let at = 0;
-  for (const { chunk } of parts) at += typeof chunk === 'string' ? joined.write(chunk, at, 'latin1') : chunk.copy(joined, at);
-  this._write(joined, 'buffer' as BufferEncoding, done);
 }
 
 function remoteVerdict(socket: Socket, policy: EgressPolicy): 'ok' | 'blocked' | 'gone' {

@@ -34,18 +34,24 @@ interface Unread {
   readonly came_ms: number;
 }
 
+const READ = Symbol('read');
+
+/** A socket that is read here. */
+type ReadSocket = Socket & { [READ]?: Read; readonly _readableState: { readonly ended: boolean } };
+
 /** A connection that is read here. */
 interface Read {
   readonly socket: Socket;
   readonly reader: Reader;
   unread: Place<Unread> | null;
+  /** It was told to bring no more for now. */
+  full: boolean;
 }
 
 export class Reading {
   /** For `net.connect`: all reads go to the same bytes, and are copied before the next. */
   readonly onread: OnReadOpts;
   readonly #clock: Clock;
-  readonly #read = new WeakMap<Socket, Read>();
   /** Who came first is first. */
   readonly #waiting = new Line<Unread>();
   /** When the slice of this turn began, or the one of the last turn where some still wait; null where nothing came yet. */
@@ -59,14 +65,14 @@ export class Reading {
 
   constructor(clock: Clock) {
     this.#clock = clock;
-    const came = (socket: Socket, chunk: Buffer): boolean => this.#came(socket, chunk);
+    const came = (socket: ReadSocket, chunk: Buffer): boolean => this.#came(socket, chunk);
     this.onread = {
       buffer: Buffer.allocUnsafeSlow(READ_BYTES_MAX),
       // Node calls it on the socket, which its type does not say.
       callback(this: unknown, bytes: number, from: Uint8Array): boolean {
         const chunk = Buffer.allocUnsafe(bytes);
         chunk.set(from.subarray(0, bytes));
-        return came(this as Socket, chunk);
+        return came(this as ReadSocket, chunk);
       },
     };
   }
@@ -78,18 +84,26 @@ export class Reading {
 
   /** From now on what this socket, opened with `onread`, brings is read here. */
   of(socket: Socket, reader: Reader): void {
-    const take = (from: Socket): Buffer | null => this.#take(from);
-    const broke = (broken: Socket): void => {
+    const take = (from: ReadSocket): Buffer | null => this.#take(from);
+    const broke = (broken: ReadSocket): void => {
       reader.broken = true;
       this.readNow(broken);
     };
-    const forget = (ended: Socket): void => void this.#unread(ended);
-    this.#read.set(socket, { socket, reader, unread: null });
-    socket.read = function read(size?: number) {
-      return (size === 0 ? null : take(this)) ?? Socket.prototype.read.call(this, size);
+    const forget = (ended: ReadSocket): void => void this.#unread(ended);
+    const own: Read = { socket, reader, unread: null, full: false };
+    (socket as ReadSocket)[READ] = own;
+    socket.read = function read(this: ReadSocket, size?: number) {
+      if (size !== 0) {
+        const chunk = take(this);
+        if (chunk !== null) return chunk;
+        // undici asks twice a request, and the stream, which then has nothing either, takes long to say so.
+        if (this.readableLength === 0 && !own.full && !this._readableState.ended) return null;
+        own.full = false;
+      }
+      return Socket.prototype.read.call(this, size);
     };
     // What has come is read before the connection breaks. Before its end undici reads by itself; what is ended on this side has no reader any more.
-    socket.destroy = function destroy(error?: NodeJS.ErrnoException) {
+    socket.destroy = function destroy(this: ReadSocket, error?: NodeJS.ErrnoException) {
       if (error?.syscall !== undefined) broke(this);
       else forget(this);
       return Socket.prototype.destroy.call(this, error);
@@ -98,19 +112,19 @@ export class Reading {
 
   /** What waits of this connection, if anything, waits no longer. Not to be called while undici parses: it does so for one connection at a time. */
   readNow(socket: Socket): void {
-    const chunk = this.#unread(socket);
+    const chunk = this.#unread(socket as ReadSocket);
     if (chunk !== null) this.#deliver(socket, chunk);
   }
 
   /** False where the socket should read no more for now. */
-  #came(socket: Socket, chunk: Buffer): boolean {
+  #came(socket: ReadSocket, chunk: Buffer): boolean {
     const now_ms = this.#clock();
     if (this.#began_ms === null) {
       this.#began_ms = now_ms;
       this.#slice_ms = SLICE_MS;
       setImmediate(() => this.#slice());
     }
-    const read = this.#read.get(socket);
+    const read = socket[READ];
     const before = read?.unread?.item;
     const all = before === undefined ? chunk : Buffer.concat([before.chunk, chunk]);
     if (read !== undefined && this.#waits(read, all, now_ms - this.#began_ms)) {
@@ -119,7 +133,9 @@ export class Reading {
       return true;
     }
     if (before !== undefined) this.#unread(socket);
-    return this.#deliver(socket, all);
+    const more = this.#deliver(socket, all);
+    if (!more && read !== undefined) read.full = true;
+    return more;
   }
 
   #waits({ socket, reader }: Read, chunk: Buffer, so_far_ms: number): boolean {
@@ -153,8 +169,8 @@ export class Reading {
   }
 
   /** Takes it out of the line. */
-  #unread(socket: Socket): Buffer | null {
-    const read = this.#read.get(socket);
+  #unread(socket: ReadSocket): Buffer | null {
+    const read = socket[READ];
     if (read === undefined || read.unread === null) return null;
     const { item } = read.unread;
     this.#waiting.remove(read.unread);
@@ -163,7 +179,7 @@ export class Reading {
   }
 
   /** For undici's `read()`: what is handed over, or what waits where undici asks of itself. Its parser reads one connection at a time. */
-  #take(socket: Socket): Buffer | null {
+  #take(socket: ReadSocket): Buffer | null {
     if (this.#to === null) return this.#unread(socket);
     if (this.#to !== socket) return null;
     const chunk = this.#chunk;

@@ -5,7 +5,7 @@
 import type { Socket } from 'node:net';
 import type { Carrier } from './attempt.ts';
 import type { Connector, Opening } from './connector.ts';
-import { Client, connect } from './undici.ts';
+import { Client, connect, speedUp } from './undici.ts';
 
 /** Below the 5 s after which a Node server drops an idle connection, so that a request seldom meets a closing one. */
 const KEEP_ALIVE_MS = 4_000;
@@ -46,6 +46,7 @@ export class Slot implements Carrier, Opening {
       headersTimeout: 0,
       bodyTimeout: 0,
     });
+    this.client.on('connect', () => speedUp(this.client));
   }
 
   /** Opens it without a request. */

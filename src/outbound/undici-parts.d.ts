@@ -3,7 +3,15 @@ declare module 'undici/lib/core/symbols.js' {
   const kConnect: unique symbol;
   const kQueue: unique symbol;
   const kPendingIdx: unique symbol;
-  const symbols: { readonly kConnect: typeof kConnect; readonly kQueue: typeof kQueue; readonly kPendingIdx: typeof kPendingIdx };
+  const kHTTPContext: unique symbol;
+  const kSocket: unique symbol;
+  const symbols: {
+    readonly kConnect: typeof kConnect;
+    readonly kQueue: typeof kQueue;
+    readonly kPendingIdx: typeof kPendingIdx;
+    readonly kHTTPContext: typeof kHTTPContext;
+    readonly kSocket: typeof kSocket;
+  };
   export default symbols;
 }
 declare module 'undici/lib/core/connect.js' {
@@ -18,6 +26,8 @@ declare module 'undici/lib/dispatcher/client.js' {
     [symbols.kConnect](opened: () => void): void;
     readonly [symbols.kQueue]: readonly unknown[];
     readonly [symbols.kPendingIdx]: number;
+    [symbols.kHTTPContext]: object | null;
+    readonly [symbols.kSocket]: import('node:net').Socket | null;
   };
   const Client: new (...args: ConstructorParameters<typeof import('undici').Client>) => Client;
   export default Client;

@@ -20,3 +20,37 @@ export function headersOf(client: Undici.Client): string[] {
 export function connect(client: Client): void {
   client[symbols.kConnect](() => {});
 }
+
+/**
+ * What undici asks its open connection six times a request: made by undici as an object with a getter, which V8 keeps as a dictionary.
+ * Here it has fields and a method that compiled code reads directly.
+ */
+class OpenConnection {
+  readonly version: unknown;
+  readonly defaultPipelining: unknown;
+  readonly write: unknown;
+  readonly resume: unknown;
+  readonly destroy: unknown;
+  readonly busy: unknown;
+  readonly #socket: { readonly destroyed: boolean };
+
+  constructor(made: Omit<OpenConnection, 'destroyed'>, socket: { readonly destroyed: boolean }) {
+    this.version = made.version;
+    this.defaultPipelining = made.defaultPipelining;
+    this.write = made.write;
+    this.resume = made.resume;
+    this.destroy = made.destroy;
+    this.busy = made.busy;
+    this.#socket = socket;
+  }
+
+  get destroyed(): boolean {
+    return this.#socket.destroyed;
+  }
+}
+
+/** To be called as a client says that it is connected. */
+export function speedUp(client: Client): void {
+  const { [symbols.kHTTPContext]: made, [symbols.kSocket]: socket } = client;
+  if (made !== null && socket !== null) client[symbols.kHTTPContext] = new OpenConnection(made as OpenConnection, socket);
+}
