@@ -14,6 +14,7 @@ $bin/tsc -p tsconfig.build.json --outDir "$out"
 # CommonJS packages ask for Node's own modules by `require`, which an ES module does not have.
 $bin/esbuild src/main.ts src/cli.ts src/*.thread.ts --outdir="$out" --bundle --splitting --format=esm --platform=node --target=node20 \
   --sourcemap --sources-content=false --log-level=warning \
+  --inject:scripts/node-globals.js \
   --external:uWebSockets.js --external:uWebSockets.js-next --external:piscina --external:prom-client --external:supports-color --external:'@opentelemetry/*' \
   --banner:js="import { createRequire as requireOf } from 'node:module'; const require = requireOf(import.meta.url);"
 $bin/vite build src/dashboard --config src/dashboard/vite.config.ts --outDir "$(cd "$out" && pwd)/dashboard" --logLevel warn
