@@ -5,11 +5,11 @@ import { test } from 'node:test';
 import type { TaskOutcome } from '../../src/schema/types.gen.ts';
 import { api } from '../helpers/api.ts';
 import { startEngine, TOKENS } from '../helpers/engine.ts';
-import { COLLECTING, rssMb } from '../helpers/memory.ts';
+import { rssMb } from '../helpers/memory.ts';
 import { startReceiver } from '../helpers/receiver.ts';
 import { freshPath, inSeconds, ONCE, tasksFor } from './stage.ts';
 
-const engine = await startEngine({ node_args: COLLECTING });
+const engine = await startEngine();
 const client = api(engine, TOKENS.acme);
 const receiver = await startReceiver();
 
