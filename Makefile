@@ -93,7 +93,7 @@ faults/soak: setup build ## Load and a fault a minute for SOAK=20 minutes; SEED=
 	@$(TS) faults/soak/main.ts $(if $(SOAK),--minutes "$(SOAK)") $(if $(SEED),--seed $(SEED))
 
 # A failed build leaves the last good one in place.
-dist/.stamp: $(SOURCES) scripts/build.sh package.json package-lock.json tsconfig.json tsconfig.build.json | setup
+dist/.stamp: $(SOURCES) scripts/build.sh scripts/node-globals.js package.json package-lock.json tsconfig.json tsconfig.build.json | setup
 	@rm -rf dist.next
 	sh scripts/build.sh dist.next
 	@rm -rf dist && mv dist.next dist && touch $@

@@ -20,7 +20,7 @@ function cork(this: WritingSocket): void {
 
 function write(this: WritingSocket, chunk: string | Buffer, encoding?: BufferEncoding): boolean {
   const head = this[HEAD];
-  if (head === '' && typeof chunk === 'string') {
+  if (head === '' && typeof chunk === 'string' && encoding === 'latin1') {
     this[HEAD] = chunk;
     return true;
   }

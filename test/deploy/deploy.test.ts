@@ -170,6 +170,8 @@ test('the image is made from files that exist and are let in, runs as nobody spe
     .flatMap((line) => (line.startsWith('!') ? [line.slice(1)] : []));
   const sources = lines.filter((line) => /^COPY (?!--from)/.test(line)).flatMap((line) => line.split(/\s+/).slice(1, -1));
   assert.ok(sources.length > 4);
+  const built_by = readFileSync(join(ROOT, 'scripts/build.sh'), 'utf8').match(/scripts\/[\w.-]+/g) ?? [];
+  for (const script of built_by) assert.ok(sources.includes(script), script);
   for (const source of sources) {
     assert.ok(existsSync(join(ROOT, source)), source);
     assert.ok(let_in.includes(source), source);

@@ -1,16 +1,42 @@
-// What a process holds in memory, as the system sees it.
+// What a process holds in memory.
 import { readFileSync } from 'node:fs';
+import type { Engine } from './engine.ts';
 
-/** Arguments of Node with which a server collects its garbage, in all of its threads, when it gets SIGUSR2: what its memory shows is then what is kept. */
-export const COLLECTS = ['--expose-gc', '--import', `data:text/javascript,${encodeURIComponent(collects())}`];
+/**
+ * Arguments of Node with which a server, when it gets SIGUSR2, collects its garbage in all of its threads and logs what is left. What the system
+ * gives a process (`rssMb`) goes up and down by 200 MB with how much garbage V8 lets lie.
+ */
+export const TELLS_WHAT_IT_KEEPS = ['--expose-gc', '--import', `data:text/javascript,${encodeURIComponent(tells())}`];
 
-function collects(): string {
+function tells(): string {
   return `
-    import { BroadcastChannel, isMainThread } from 'node:worker_threads';
-    const channel = new BroadcastChannel('collect');
-    channel.onmessage = () => gc();
+    import { BroadcastChannel, isMainThread, threadId } from 'node:worker_threads';
+    const channel = new BroadcastChannel('kept');
     channel.unref();
-    if (isMainThread) process.on('SIGUSR2', () => channel.postMessage(null, gc()));`;
+    const kept = () => {
+      gc();
+      const { heapUsed, external } = process.memoryUsage();
+      return heapUsed + external;
+    };
+    const threads = new Map();
+    const tell = (thread, bytes) => {
+      threads.set(thread, bytes);
+      process.stderr.write('kept ' + [...threads.values()].reduce((sum, each) => sum + each, 0) + '\\n');
+    };
+    if (isMainThread) {
+      channel.onmessage = ({ data }) => tell(data.thread, data.bytes);
+      process.on('SIGUSR2', () => {
+        channel.postMessage('collect');
+        tell(threadId, kept());
+      });
+    } else {
+      channel.onmessage = ({ data }) => data === 'collect' && channel.postMessage({ thread: threadId, bytes: kept() });
+    }`;
+}
+
+/** What such a server has told so far, in MB, the latest last. */
+export function keptMb(engine: Engine): number[] {
+  return engine.logs().flatMap((line) => (line.startsWith('kept ') ? [Number(line.slice(5)) / 1e6] : []));
 }
 
 export function rssMb(pid: number): number {
