@@ -36,8 +36,11 @@ interface Unread {
 
 const READ = Symbol('read');
 
-/** A socket that is read here. */
-type ReadSocket = Socket & { [READ]?: Read; readonly _readableState: { readonly ended: boolean } };
+/** A socket that is read here has what is known of it. */
+type ReadSocket = Socket & { [READ]?: Read };
+
+/** A field of Node's streams that has no other name: nothing comes any more, what has come may not be read yet. */
+type Ending = Socket & { readonly _readableState: { readonly ended: boolean } };
 
 /** A connection that is read here. */
 interface Read {
@@ -84,17 +87,17 @@ export class Reading {
 
   /** From now on what this socket, opened with `onread`, brings is read here. */
   of(socket: Socket, reader: Reader): void {
-    const take = (from: ReadSocket): Buffer | null => this.#take(from);
-    const broke = (broken: ReadSocket): void => {
-      reader.broken = true;
-      this.readNow(broken);
-    };
-    const forget = (ended: ReadSocket): void => void this.#unread(ended);
     const own: Read = { socket, reader, unread: null, full: false };
     (socket as ReadSocket)[READ] = own;
-    socket.read = function read(this: ReadSocket, size?: number) {
+    const take = (): Buffer | null => this.#take(own);
+    const broke = (): void => {
+      reader.broken = true;
+      this.readNow(socket);
+    };
+    const forget = (): void => void this.#unread(own);
+    socket.read = function read(this: Ending, size?: number) {
       if (size !== 0) {
-        const chunk = take(this);
+        const chunk = take();
         if (chunk !== null) return chunk;
         // undici asks twice a request, and the stream, which then has nothing either, takes long to say so.
         if (this.readableLength === 0 && !own.full && !this._readableState.ended) return null;
@@ -103,16 +106,17 @@ export class Reading {
       return Socket.prototype.read.call(this, size);
     };
     // What has come is read before the connection breaks. Before its end undici reads by itself; what is ended on this side has no reader any more.
-    socket.destroy = function destroy(this: ReadSocket, error?: NodeJS.ErrnoException) {
-      if (error?.syscall !== undefined) broke(this);
-      else forget(this);
+    socket.destroy = function destroy(error?: NodeJS.ErrnoException) {
+      if (error?.syscall !== undefined) broke();
+      else forget();
       return Socket.prototype.destroy.call(this, error);
     };
   }
 
   /** What waits of this connection, if anything, waits no longer. Not to be called while undici parses: it does so for one connection at a time. */
   readNow(socket: Socket): void {
-    const chunk = this.#unread(socket as ReadSocket);
+    const read = (socket as ReadSocket)[READ];
+    const chunk = read === undefined ? null : this.#unread(read);
     if (chunk !== null) this.#deliver(socket, chunk);
   }
 
@@ -125,16 +129,17 @@ export class Reading {
       setImmediate(() => this.#slice());
     }
     const read = socket[READ];
-    const before = read?.unread?.item;
+    if (read === undefined) return this.#deliver(socket, chunk);
+    const before = read.unread?.item;
     const all = before === undefined ? chunk : Buffer.concat([before.chunk, chunk]);
-    if (read !== undefined && this.#waits(read, all, now_ms - this.#began_ms)) {
+    if (this.#waits(read, all, now_ms - this.#began_ms)) {
       if (before === undefined) read.unread = this.#waiting.push({ of: read, chunk, came_ms: now_ms });
       else before.chunk = all;
       return true;
     }
-    if (before !== undefined) this.#unread(socket);
+    this.#unread(read);
     const more = this.#deliver(socket, all);
-    if (!more && read !== undefined) read.full = true;
+    if (!more) read.full = true;
     return more;
   }
 
@@ -169,9 +174,8 @@ export class Reading {
   }
 
   /** Takes it out of the line. */
-  #unread(socket: ReadSocket): Buffer | null {
-    const read = socket[READ];
-    if (read === undefined || read.unread === null) return null;
+  #unread(read: Read): Buffer | null {
+    if (read.unread === null) return null;
     const { item } = read.unread;
     this.#waiting.remove(read.unread);
     read.unread = null;
@@ -179,9 +183,9 @@ export class Reading {
   }
 
   /** For undici's `read()`: what is handed over, or what waits where undici asks of itself. Its parser reads one connection at a time. */
-  #take(socket: ReadSocket): Buffer | null {
-    if (this.#to === null) return this.#unread(socket);
-    if (this.#to !== socket) return null;
+  #take(read: Read): Buffer | null {
+    if (this.#to === null) return this.#unread(read);
+    if (this.#to !== read.socket) return null;
     const chunk = this.#chunk;
     this.#chunk = null;
     return chunk;
