@@ -15,6 +15,16 @@ export interface AnswerHead {
   points_used: number | null;
 }
 
+/** The headers that are read of an answer. */
+export const HEADERS_READ = [
+  'retry-after',
+  'content-type',
+  'x-points-used',
+  'content-length',
+  'x-sluice-retry',
+  'content-encoding',
+] as const;
+
 /** Copies what `headers` (raw name, value pairs) say into `into`. The first of a repeated header counts. */
 export function readHead(headers: readonly Buffer[], into: AnswerHead): void {
   for (let i = 0; i + 1 < headers.length; i += 2) {
@@ -42,9 +52,9 @@ export function readHead(headers: readonly Buffer[], into: AnswerHead): void {
   }
 }
 
-/** Are these bytes this name? Of equal length; `name` in lower case. */
-function named(bytes: Buffer, name: string): boolean {
-  for (let i = 0; i < name.length; i++) if (((bytes[i] ?? 0) | 0x20) !== name.charCodeAt(i)) return false;
+/** Are the bytes from `from` on this name? `name` in lower case. */
+export function named(bytes: Buffer, name: string, from = 0): boolean {
+  for (let i = 0; i < name.length; i++) if (((bytes[from + i] ?? 0) | 0x20) !== name.charCodeAt(i)) return false;
   return true;
 }
 

@@ -48,6 +48,8 @@ export interface Carrier {
   readonly readNow: (() => void) | null;
   /** See interim.ts. */
   awaits_head: boolean;
+  /** Nothing has come since the request. */
+  silent: boolean;
 }
 
 export class Attempt implements RunningCall, Timed, AnswerHead, Dispatcher.DispatchHandler {
@@ -115,6 +117,7 @@ export class Attempt implements RunningCall, Timed, AnswerHead, Dispatcher.Dispa
   send(slot: Carrier): void {
     this.slot = slot;
     slot.awaits_head = true;
+    slot.silent = true;
     const held = this.#held;
     this.#held = true;
     this.#machine.writer.dispatch(slot.client, this.call, this);

@@ -5,7 +5,7 @@
 //   comes ──time left, and nobody waits──▶ handed to undici at once
 //     └──▶ waits ──a slice of a later turn; the end of its connection; its call's deadline──▶ handed to undici
 //
-// undici hears of it as ever: by `readable`, and by `read()`.
+// An answer as most are is read by who uses the connection (whole-answer.ts). Of all else undici hears as ever: by `readable`, and by `read()`.
 import { type OnReadOpts, Socket } from 'node:net';
 import type { Clock } from '../base/clock.ts';
 import { Line, type Place } from '../base/line.ts';
@@ -26,6 +26,10 @@ export interface Reader {
   readonly free: boolean;
   /** The connection broke: it carries no other request. */
   broken: boolean;
+  /** Nothing has come since the request. */
+  silent: boolean;
+  /** The first that comes: whether it was the whole answer, and is done with. */
+  takes(bytes: Buffer): boolean;
 }
 
 interface Unread {
@@ -52,8 +56,9 @@ interface Read {
 }
 
 export class Reading {
-  /** For `net.connect`: all reads go to the same bytes, and are copied before the next. */
+  /** For `net.connect`: all reads go to the same bytes, and what is kept of them is copied before the next. */
   readonly onread: OnReadOpts;
+  readonly #shared = Buffer.allocUnsafeSlow(READ_BYTES_MAX);
   readonly #clock: Clock;
   /** Who came first is first. */
   readonly #waiting = new Line<Unread>();
@@ -68,14 +73,12 @@ export class Reading {
 
   constructor(clock: Clock) {
     this.#clock = clock;
-    const came = (socket: ReadSocket, chunk: Buffer): boolean => this.#came(socket, chunk);
+    const came = (socket: ReadSocket, bytes: number): boolean => this.#came(socket, this.#shared.subarray(0, bytes));
     this.onread = {
-      buffer: Buffer.allocUnsafeSlow(READ_BYTES_MAX),
+      buffer: this.#shared,
       // Node calls it on the socket, which its type does not say.
-      callback(this: unknown, bytes: number, from: Uint8Array): boolean {
-        const chunk = Buffer.allocUnsafe(bytes);
-        chunk.set(from.subarray(0, bytes));
-        return came(this as ReadSocket, chunk);
+      callback(this: unknown, bytes: number): boolean {
+        return came(this as ReadSocket, bytes);
       },
     };
   }
@@ -133,7 +136,7 @@ export class Reading {
     const before = read.unread?.item;
     const all = before === undefined ? chunk : Buffer.concat([before.chunk, chunk]);
     if (this.#waits(read, all, now_ms - this.#began_ms)) {
-      if (before === undefined) read.unread = this.#waiting.push({ of: read, chunk, came_ms: now_ms });
+      if (before === undefined) read.unread = this.#waiting.push({ of: read, chunk: this.#own(chunk), came_ms: now_ms });
       else before.chunk = all;
       return true;
     }
@@ -191,11 +194,20 @@ export class Reading {
     return chunk;
   }
 
+  /** What is read next is not read over it. */
+  #own(chunk: Buffer): Buffer {
+    return chunk.buffer === this.#shared.buffer ? Buffer.from(chunk) : chunk;
+  }
+
   /** Where undici does not take it at once, it goes into the stream as ever. */
   #deliver(socket: Socket, chunk: Buffer): boolean {
     if (socket.destroyed) return true;
-    if (socket.readableLength > 0) return Socket.prototype.push.call(socket, chunk);
-    this.#chunk = chunk;
+    const reader = (socket as ReadSocket)[READ]?.reader;
+    const first = reader?.silent === true;
+    if (first) reader.silent = false;
+    if (socket.readableLength > 0) return Socket.prototype.push.call(socket, this.#own(chunk));
+    if (first && reader.takes(chunk)) return true;
+    this.#chunk = this.#own(chunk);
     this.#to = socket;
     try {
       socket.emit('readable');

@@ -5,7 +5,8 @@
 import type { Socket } from 'node:net';
 import type { Carrier } from './attempt.ts';
 import type { Connector, Opening } from './connector.ts';
-import { Client, connect, speedUp } from './undici.ts';
+import { Client, connect, speedUp, takeAnswer } from './undici.ts';
+import { wholeAnswer } from './whole-answer.ts';
 
 /** Below the 5 s after which a Node server drops an idle connection, so that a request seldom meets a closing one. */
 const KEEP_ALIVE_MS = 4_000;
@@ -26,6 +27,7 @@ export class Slot implements Carrier, Opening {
   readNow: (() => void) | null = null;
   broken = false;
   awaits_head = false;
+  silent = false;
   /** It was never open yet. */
   fresh = true;
   /** Nobody uses it. */
@@ -47,6 +49,11 @@ export class Slot implements Carrier, Opening {
       bodyTimeout: 0,
     });
     this.client.on('connect', () => speedUp(this.client));
+  }
+
+  takes(bytes: Buffer): boolean {
+    const answer = wholeAnswer(bytes);
+    return answer !== null && takeAnswer(this.client, answer);
   }
 
   /** Opens it without a request. */

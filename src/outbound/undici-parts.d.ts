@@ -5,12 +5,16 @@ declare module 'undici/lib/core/symbols.js' {
   const kPendingIdx: unique symbol;
   const kHTTPContext: unique symbol;
   const kSocket: unique symbol;
+  const kParser: unique symbol;
+  const kRunning: unique symbol;
   const symbols: {
     readonly kConnect: typeof kConnect;
     readonly kQueue: typeof kQueue;
     readonly kPendingIdx: typeof kPendingIdx;
     readonly kHTTPContext: typeof kHTTPContext;
     readonly kSocket: typeof kSocket;
+    readonly kParser: typeof kParser;
+    readonly kRunning: typeof kRunning;
   };
   export default symbols;
 }
@@ -21,13 +25,26 @@ declare module 'undici/lib/core/connect.js' {
 declare module 'undici/lib/dispatcher/client.js' {
   import symbols from 'undici/lib/core/symbols.js';
 
+  /** What undici's parser in WebAssembly calls as it goes through an answer. All but 0 ends it. */
+  export interface Parser {
+    headers: Buffer[];
+    keepAlive: string;
+    onMessageBegin(): number;
+    /** 1: no body follows, whatever the head says. */
+    onHeadersComplete(status: number, upgrade: boolean, keeps_alive: boolean): number;
+    onBody(bytes: Buffer): number;
+    onMessageComplete(): number;
+  }
+
   /** Its `kConnect`, which has no other name, opens its connection without a request. */
   type Client = import('undici').Client & {
     [symbols.kConnect](opened: () => void): void;
     readonly [symbols.kQueue]: readonly unknown[];
     readonly [symbols.kPendingIdx]: number;
     [symbols.kHTTPContext]: object | null;
-    readonly [symbols.kSocket]: import('node:net').Socket | null;
+    readonly [symbols.kSocket]: (import('node:net').Socket & { readonly [symbols.kParser]: Parser | null }) | null;
+    /** Requests that were written and not answered. */
+    readonly [symbols.kRunning]: number;
   };
   const Client: new (...args: ConstructorParameters<typeof import('undici').Client>) => Client;
   export default Client;

@@ -3,7 +3,8 @@
 import type * as Undici from 'undici';
 import buildConnector from 'undici/lib/core/connect.js';
 import symbols from 'undici/lib/core/symbols.js';
-import Client from 'undici/lib/dispatcher/client.js';
+import Client, { type Parser } from 'undici/lib/dispatcher/client.js';
+import type { WholeAnswer } from './whole-answer.ts';
 
 export { buildConnector, Client };
 
@@ -54,3 +55,32 @@ export function speedUp(client: Client): void {
   const { [symbols.kHTTPContext]: made, [symbols.kSocket]: socket } = client;
   if (made !== null && socket !== null) client[symbols.kHTTPContext] = new OpenConnection(made as OpenConnection, socket);
 }
+
+/**
+ * Tells undici of an answer as its own parser would have done. False, and nothing is told, where no request is under way. Nothing of the answer
+ * may have come before: that would be in the parser.
+ */
+export function takeAnswer(client: Client, { status, headers, keep_alive, body }: WholeAnswer): boolean {
+  const socket = client[symbols.kSocket];
+  const parser = socket?.[symbols.kParser] ?? null;
+  if (socket === null || parser === null || client[symbols.kRunning] === 0) return false;
+  try {
+    parser.headers = headers;
+    parser.keepAlive = keep_alive;
+    if (!toldOf(parser, status, body)) socket.destroy();
+  } catch (error) {
+    socket.destroy(error as Error);
+  }
+  return true;
+}
+
+/** False where undici wants to hear no more of it. */
+function toldOf(parser: Parser, status: number, body: Buffer | null): boolean {
+  if (parser.onMessageBegin() !== 0) return false;
+  const after_head = parser.onHeadersComplete(status, false, true);
+  if (after_head === NO_BODY) return parser.onMessageComplete() === 0;
+  return after_head === 0 && (body === null || parser.onBody(body) === 0) && parser.onMessageComplete() === 0;
+}
+
+/** What undici's parser is told where no body follows whatever the head says. */
+const NO_BODY = 1;

@@ -46,7 +46,16 @@ async function together(t: TestContext, answer: (socket: Socket) => void): Promi
   t.after(() => clearImmediate(watch));
   const slots = Array.from(
     { length: COUNT },
-    () => ({ opening: null, readNow: null, free: false, broken: false, awaits_head: false }) satisfies Opening,
+    () =>
+      ({
+        opening: null,
+        readNow: null,
+        free: false,
+        broken: false,
+        awaits_head: false,
+        silent: false,
+        takes: () => false,
+      }) satisfies Opening,
   );
   const answered: Stage['answered'] = [];
   const all = slots.map(async (slot) => {
