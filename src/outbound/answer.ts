@@ -1,4 +1,4 @@
-// Reads what matters of an answer: five headers, and an excerpt of the body where that is text.
+// Reads what matters of an answer: six headers, and an excerpt of the body where that is text.
 // Runs for every callback, so headers are compared as bytes and only a match becomes a string.
 import { EXCERPT_BYTES_MAX, POINTS_USED_MAX, RETRY_AFTER_MS_MAX } from './call.ts';
 

@@ -72,6 +72,8 @@ export interface RunningCall {
   abort(reason: 'shutdown' | 'cancelled'): void;
 }
 
+/** Of the status line and all headers; an answer with more of them is an error. */
+export const ANSWER_HEAD_BYTES_MAX = 16 * 1024;
 /** Reads the answer to its end up to this many bytes; beyond, the outcome stands and the connection is closed. */
 export const ANSWER_BYTES_MAX = 64 * 1024;
 export const EXCERPT_BYTES_MAX = 1024;

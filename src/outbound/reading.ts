@@ -187,7 +187,11 @@ export class Reading {
 
   /** For undici's `read()`: what is handed over, or what waits where undici asks of itself. Its parser reads one connection at a time. */
   #take(read: Read): Buffer | null {
-    if (this.#to === null) return this.#unread(read);
+    if (this.#to === null) {
+      const waited = this.#unread(read);
+      if (waited !== null) read.reader.silent = false;
+      return waited;
+    }
     if (this.#to !== read.socket) return null;
     const chunk = this.#chunk;
     this.#chunk = null;

@@ -4,6 +4,7 @@
 // every call of the thread. So of an origin's connections the later ones live shorter, down to half as long.
 import type { Socket } from 'node:net';
 import type { Carrier } from './attempt.ts';
+import { ANSWER_HEAD_BYTES_MAX } from './call.ts';
 import type { Connector, Opening } from './connector.ts';
 import { Client, connect, speedUp, takeAnswer } from './undici.ts';
 import { wholeAnswer } from './whole-answer.ts';
@@ -16,7 +17,6 @@ const KEEP_ALIVE_MARGIN_MS = 1_000;
 const AGE_MS_MAX = 120_000;
 /** Connections of an origin over which their lives are spread; the next has a full one again. */
 const SPREAD = 256;
-const ANSWER_HEAD_BYTES_MAX = 16 * 1024;
 
 /** One connection, open or not: undici opens it with the first request. */
 export class Slot implements Carrier, Opening {

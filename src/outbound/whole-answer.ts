@@ -1,11 +1,10 @@
 // An answer that comes in one piece, and says no more than most do, is read here (docs/decisions/0068-a-whole-answer-is-read-at-once.md). Whatever is
 // out of the ordinary is left to undici's parser: an answer in several pieces, or without a length, or that closes or upgrades its connection, and
-// all that is not as RFC 9112 says.
+// all that it may refuse.
 import { HEADERS_READ, named } from './answer.ts';
+import { ANSWER_HEAD_BYTES_MAX } from './call.ts';
 
 const BEGINS = Buffer.from('HTTP/1.1 ');
-/** The head of an answer may be as long (slot.ts), and so no head that is read here is too long. */
-const BYTES_MAX = 16 * 1024;
 const NO_CONTENT = 204;
 const CR = 0x0d;
 const LF = 0x0a;
@@ -42,7 +41,8 @@ export interface WholeAnswer {
 
 /** The answer that `bytes` are, to the byte; null where they are anything but one as most are. */
 export function wholeAnswer(bytes: Buffer): WholeAnswer | null {
-  const status = bytes.length > BYTES_MAX ? -1 : statusOf(bytes);
+  // No head among so few bytes is too long.
+  const status = bytes.length > ANSWER_HEAD_BYTES_MAX ? -1 : statusOf(bytes);
   if (status < 0) return null;
   const answer: WholeAnswer = { status, headers: [], body: null, keep_alive: '', content_length: -1 };
   const body_at = readHeaders(bytes, lineEnd(bytes, BEGINS.length + 4), answer);

@@ -1,17 +1,17 @@
 // Answers that come in one piece: what is read here is what undici's own parser reads, and nothing else is.
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { createServer, type Socket } from 'node:net';
+import { createServer, Socket } from 'node:net';
 import { type TestContext, test } from 'node:test';
 import fc from 'fast-check';
 import symbols from 'undici/lib/core/symbols.js';
+import type { Parser } from 'undici/lib/dispatcher/client.js';
 import { egressPolicy } from '../../src/outbound/addresses.ts';
 import { type AnswerHead, readHead } from '../../src/outbound/answer.ts';
 import { guardedConnectors } from '../../src/outbound/connector.ts';
 import { Reading } from '../../src/outbound/reading.ts';
 import { Resolver } from '../../src/outbound/resolver.ts';
 import { Slot } from '../../src/outbound/slot.ts';
-import { Client } from '../../src/outbound/undici.ts';
 import { wholeAnswer } from '../../src/outbound/whole-answer.ts';
 import { callTo, listen, outboundFor, outcomeOf } from './receiver.ts';
 
@@ -75,42 +75,6 @@ interface Told extends AnswerHead {
   kept: boolean;
 }
 
-/** What undici makes of these bytes, by its own parser; null where they are no answer to it, or not all of one. */
-async function toldByUndici(t: TestContext): Promise<(bytes: Buffer) => Promise<Told | null>> {
-  let answer = Buffer.alloc(0);
-  // Behind the last byte of an answer that is whole comes nothing; what is none ends with the connection.
-  const server = createServer((socket) => socket.once('data', () => socket.end(answer)));
-  const origin = await listen(t, server);
-  return async (bytes) => {
-    answer = Buffer.from(bytes);
-    const client = new Client(origin, { pipelining: 1 });
-    const told: Told = { ...NO_HEAD, status: 0, body: '', kept: false };
-    const outcome = await new Promise<Told | null>((resolve) =>
-      client.dispatch(
-        { path: '/', method: 'POST', body: 'x' },
-        {
-          onConnect: () => {},
-          onHeaders: (status, headers) => {
-            if (status >= 200) readHead(headers, Object.assign(told, { status }));
-            return true;
-          },
-          onData: (chunk) => {
-            told.body += chunk.toString('latin1');
-            return true;
-          },
-          onComplete: () => {
-            setImmediate(() => resolve(told));
-            told.kept = true;
-          },
-          onError: () => resolve(null),
-        },
-      ),
-    );
-    client.destroy();
-    return outcome;
-  };
-}
-
 const NO_HEAD: AnswerHead = {
   content_length: -1,
   encoded: false,
@@ -120,12 +84,56 @@ const NO_HEAD: AnswerHead = {
   points_used: null,
 };
 
-function toldByUs(bytes: Buffer): Told | null {
-  const answer = wholeAnswer(bytes);
-  if (answer === null) return null;
-  const told: Told = { ...NO_HEAD, status: answer.status, body: answer.body?.toString('latin1') ?? '', kept: true };
-  readHead(answer.headers, told);
-  return told;
+/** One connection as calls have it. */
+interface Wire {
+  slot: Slot;
+  /** Undici's parser of it. */
+  parser(): Parser & { execute(chunk: Buffer): void };
+  /** Rejects with what undici says where there is no answer. Not `quick`: it goes through undici's parser, whatever it is. */
+  call(quick?: boolean): Promise<Told>;
+}
+
+function wireTo(t: TestContext, origin: string): Wire {
+  const clock = (): number => 0;
+  const policy = egressPolicy({ allow_private: true, allow_cidrs: [], deny_cidrs: [] });
+  const connectorFor = guardedConnectors(policy, new Resolver(clock), new Reading(clock), null);
+  const slot = new Slot(origin, 0, 0, connectorFor);
+  t.after(() => slot.destroy());
+  const parser = (): ReturnType<Wire['parser']> => slot.client[symbols.kSocket]?.[symbols.kParser] as ReturnType<Wire['parser']>;
+  const call = (quick = true): Promise<Told> =>
+    new Promise((resolve, reject) => {
+      const told: Told = { ...NO_HEAD, status: 0, body: '', kept: false };
+      slot.silent = quick;
+      slot.client.dispatch(
+        { path: '/', method: 'POST', body: 'x' },
+        {
+          onConnect: () => {},
+          onHeaders: (status, headers) => {
+            told.status = status;
+            readHead(headers, told);
+            return true;
+          },
+          onData: (chunk) => {
+            told.body += chunk.toString('latin1');
+            return true;
+          },
+          onComplete: () =>
+            setImmediate(() => {
+              told.kept = slot.client[symbols.kSocket]?.destroyed === false;
+              resolve(told);
+            }),
+          onError: reject,
+        },
+      );
+    });
+  return { slot, parser, call };
+}
+
+/** A wire to a server that writes this to each request, or does so itself. */
+async function wire(t: TestContext, answer: string | ((socket: Socket) => void)): Promise<Wire> {
+  const write = typeof answer === 'string' ? (socket: Socket) => socket.write(answer, 'latin1') : answer;
+  const server = createServer((socket) => socket.on('data', () => write(socket)));
+  return wireTo(t, await listen(t, server));
 }
 
 /** An answer, and at most one byte of it another, missing or too many. */
@@ -147,6 +155,8 @@ const answers = fc
         'X-Empty:',
         'Trailer: x',
         'Connection: close',
+        'Proxy-Connection: close',
+        'Keep-Alive: timeout=1',
         'Upgrade: h2c',
         'Transfer-Encoding: chunked',
       ),
@@ -165,13 +175,23 @@ const answers = fc
   });
 
 test("what is read of an answer is what undici's own parser reads of it", async (t) => {
-  const told = await toldByUndici(t);
+  let answer: Buffer = Buffer.alloc(0);
+  const server = createServer((socket) => socket.on('data', () => socket.write(answer)));
+  const origin = await listen(t, server);
   let some = 0;
   const same = async (bytes: Buffer): Promise<void> => {
-    const ours = toldByUs(bytes);
-    if (ours === null) return;
+    if (wholeAnswer(bytes) === null) return;
     some += 1;
-    assert.deepEqual(ours, await told(bytes), JSON.stringify(bytes.toString('latin1')));
+    answer = bytes;
+    const told = await Promise.all(
+      [true, false].map(async (quick) => {
+        const { slot, call } = wireTo(t, origin);
+        const what = await call(quick).catch(String);
+        slot.destroy();
+        return what;
+      }),
+    );
+    assert.deepEqual(told[0], told[1], JSON.stringify(bytes.toString('latin1')));
   };
   for (const text of ORDINARY) await same(Buffer.from(text, 'latin1'));
   await fc.assert(fc.asyncProperty(answers, same), { numRuns: 3_000 });
@@ -179,22 +199,18 @@ test("what is read of an answer is what undici's own parser reads of it", async 
 });
 
 test('a connection carries call after call, whole answers among others', async (t) => {
-  const pieces = [
-    ...ORDINARY,
-    ORDINARY[0] ?? '',
-    'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n',
-    ORDINARY[1] ?? '',
-  ];
+  const whole = ORDINARY[0] ?? '';
+  const pieces = [...ORDINARY, whole, 'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n', whole];
   let at = 0;
   let connections = 0;
   const server = createServer((socket) => {
     connections += 1;
     socket.on('data', () => {
       const text = pieces[at++] ?? '';
-      // Every third in two pieces, which are written far enough apart to be read one by one.
+      // Every third in two pieces; between them the loop, which is that of both sides, has read the first.
       if (at % 3 !== 0) return void socket.write(text, 'latin1');
-      socket.setNoDelay(true);
-      socket.write(text.slice(0, 20), 'latin1', () => setTimeout(() => socket.write(text.slice(20), 'latin1'), 5));
+      socket.write(text.slice(0, 20), 'latin1');
+      setImmediate(() => setImmediate(() => socket.write(text.slice(20), 'latin1')));
     });
   });
   const outbound = outboundFor(t, { connections_per_origin_max: 1 });
@@ -205,70 +221,72 @@ test('a connection carries call after call, whole answers among others', async (
   assert.equal(connections, 1);
 });
 
-/** One connection as a call has it, and what its server writes after each request. */
-async function oneSlot(
-  t: TestContext,
-  answer: (socket: Socket) => void,
-): Promise<{ slot: Slot; parsed: () => number; call: () => Promise<number> }> {
-  const clock = (): number => 0;
-  const policy = egressPolicy({ allow_private: true, allow_cidrs: [], deny_cidrs: [] });
-  const connectorFor = guardedConnectors(policy, new Resolver(clock), new Reading(clock), null);
-  const slot = new Slot(
-    await listen(
-      t,
-      createServer((socket) => socket.on('data', () => answer(socket))),
-    ),
-    0,
-    0,
-    connectorFor,
-  );
-  t.after(() => slot.destroy());
+test("a whole answer passes undici's parser by", async (t) => {
+  const { parser, call } = await wire(t, 'HTTP/1.1 201 Created\r\nContent-Length: 2\r\n\r\nok');
+  await call();
   let parsed = 0;
-  slot.client.on('connect', () => {
-    const parser = slot.client[symbols.kSocket]?.[symbols.kParser] as unknown as { execute(chunk: Buffer): void };
-    const execute = parser.execute.bind(parser);
-    parser.execute = (chunk) => {
-      parsed += 1;
-      execute(chunk);
-    };
-  });
-  const call = (): Promise<number> =>
-    new Promise((resolve, reject) => {
-      let code = 0;
-      slot.silent = true;
-      const onHeaders = (status: number): boolean => {
-        code = status;
-        return true;
-      };
-      const handler = { onConnect: () => {}, onHeaders, onData: () => true, onComplete: () => resolve(code), onError: reject };
-      slot.client.dispatch({ path: '/', method: 'POST', body: 'x' }, handler);
-    });
-  return { slot, parsed: () => parsed, call };
-}
-
-test("a whole answer passes undici's parser by, and a throwing handler ends its connection", async (t) => {
-  const { slot, parsed, call } = await oneSlot(t, (socket) => socket.write('HTTP/1.1 201 Created\r\nContent-Length: 2\r\n\r\nok'));
-  assert.deepEqual([await call(), await call(), parsed()], [201, 201, 0]);
-  slot.silent = true;
-  const gone = once(slot.client, 'disconnect');
-  const onHeaders = (): never => {
-    throw new Error('of the handler');
+  const execute = parser().execute.bind(parser());
+  parser().execute = (chunk) => {
+    parsed += 1;
+    execute(chunk);
   };
-  const failed = new Promise((resolve) => {
-    const handler = { onConnect: () => {}, onHeaders, onData: () => true, onComplete: () => resolve(null), onError: resolve };
-    slot.client.dispatch({ path: '/', method: 'POST', body: 'x' }, handler);
-  });
-  assert.match(String(await failed), /of the handler/);
-  await gone;
+  assert.deepEqual([(await call()).status, parsed], [201, 0]);
+  assert.deepEqual([(await call(false)).status, parsed], [201, 1]);
 });
 
-test('what comes unasked is no answer to the next request', async (t) => {
-  const { slot, call } = await oneSlot(t, (socket) => {
+test('a server that keeps its connection for no longer is not sent another request', async (t) => {
+  const { call } = await wire(t, 'HTTP/1.1 200 OK\r\nKeep-Alive: timeout=1\r\nContent-Length: 0\r\n\r\n');
+  assert.equal((await call()).kept, false);
+});
+
+test('where undici wants to hear no more of an answer, or throws, its connection is closed', async (t) => {
+  const ends: [string, () => number][] = [
+    ['other side closed|SocketError|destroyed', () => -1],
+    [
+      'of the parser',
+      () => {
+        throw new Error('of the parser');
+      },
+    ],
+  ];
+  for (const [said, onBody] of ends) {
+    const { slot, parser, call } = await wire(t, 'HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok');
+    await call();
+    parser().onBody = onBody;
+    const gone = once(slot.client, 'disconnect');
+    await assert.rejects(call(), new RegExp(said));
+    await gone;
+  }
+});
+
+test('what comes unasked is no answer', async (t) => {
+  let server_side: Socket | null = null;
+  const { slot, call } = await wire(t, (socket) => {
+    server_side = socket;
     socket.write('HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n');
-    setImmediate(() => socket.write('HTTP/1.1 500 Too Late\r\nContent-Length: 0\r\n\r\n'));
   });
-  const gone = once(slot.client, 'disconnect');
-  assert.equal(await call(), 200);
+  assert.equal((await call()).status, 200);
   slot.silent = true;
-  await gone;
+  const gone = once(slot.client, 'disconnect');
+  (server_side as Socket | null)?.write('HTTP/1.1 500 Too Late\r\nContent-Length: 0\r\n\r\n');
+  const [, , error] = await gone;
+  assert.match(String(error), /bad response/);
+});
+
+test('of what undici reads by itself nothing is the beginning of a whole answer', () => {
+  let now_ms = 0;
+  const reading = new Reading(() => (now_ms += 10));
+  const reader = { free: false, broken: false, silent: true, takes: () => true };
+  const socket = new Socket();
+  reading.of(socket, reader);
+  const comes = (to: Socket, text: string): unknown => {
+    const { buffer, callback } = reading.onread;
+    return Reflect.apply(callback, to, [Buffer.from(text).copy(buffer as Buffer), buffer]);
+  };
+  // Another connection takes up the slice of this turn, so what comes here waits.
+  comes(new Socket(), 'x');
+  comes(socket, 'HTTP/1.1 100 Continue\r\n');
+  assert.equal(reader.silent, true);
+  assert.equal(String(socket.read()), 'HTTP/1.1 100 Continue\r\n');
+  assert.equal(reader.silent, false);
 });
