@@ -6,7 +6,6 @@ declare module 'undici/lib/core/symbols.js' {
   const kHTTPContext: unique symbol;
   const kSocket: unique symbol;
   const kParser: unique symbol;
-  const kRunning: unique symbol;
   const symbols: {
     readonly kConnect: typeof kConnect;
     readonly kQueue: typeof kQueue;
@@ -14,7 +13,6 @@ declare module 'undici/lib/core/symbols.js' {
     readonly kHTTPContext: typeof kHTTPContext;
     readonly kSocket: typeof kSocket;
     readonly kParser: typeof kParser;
-    readonly kRunning: typeof kRunning;
   };
   export default symbols;
 }
@@ -43,8 +41,6 @@ declare module 'undici/lib/dispatcher/client.js' {
     readonly [symbols.kPendingIdx]: number;
     [symbols.kHTTPContext]: object | null;
     readonly [symbols.kSocket]: (import('node:net').Socket & { readonly [symbols.kParser]: Parser | null }) | null;
-    /** Requests that were written and not answered. */
-    readonly [symbols.kRunning]: number;
   };
   const Client: new (...args: ConstructorParameters<typeof import('undici').Client>) => Client;
   export default Client;

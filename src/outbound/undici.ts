@@ -57,13 +57,13 @@ export function speedUp(client: Client): void {
 }
 
 /**
- * Tells undici of an answer as its own parser would have done. False, and nothing is told, where no request is under way. Nothing of the answer
- * may have come before: that would be in the parser.
+ * Tells undici of an answer as its own parser would have done; where no request is under way it closes the connection, as ever. False where there is
+ * nobody to tell. Nothing of the answer may have come before: that would be in the parser.
  */
 export function takeAnswer(client: Client, { status, headers, keep_alive, body }: WholeAnswer): boolean {
   const socket = client[symbols.kSocket];
   const parser = socket?.[symbols.kParser] ?? null;
-  if (socket === null || parser === null || client[symbols.kRunning] === 0) return false;
+  if (socket === null || parser === null) return false;
   try {
     parser.headers = headers;
     parser.keepAlive = keep_alive;
