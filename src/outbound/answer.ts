@@ -59,10 +59,10 @@ export function named(bytes: Buffer, name: string, from = 0): boolean {
 }
 
 /** A decimal number, or -1 where it is none or too large to matter exactly. */
-function digits(bytes: Buffer): number {
-  if (bytes.length === 0 || bytes.length > 15) return -1;
+export function digits(bytes: Buffer, from = 0, to = bytes.length): number {
+  if (to === from || to - from > 15) return -1;
   let value = 0;
-  for (let i = 0; i < bytes.length; i++) {
+  for (let i = from; i < to; i++) {
     const digit = (bytes[i] ?? 0) - 0x30;
     if (digit < 0 || digit > 9) return -1;
     value = value * 10 + digit;

@@ -1,7 +1,7 @@
 // An answer that comes in one piece, and says no more than most do, is read here (docs/decisions/0068-a-whole-answer-is-read-at-once.md). Whatever is
 // out of the ordinary is left to undici's parser: an answer in several pieces, or without a length, or that closes or upgrades its connection, and
 // all that it may refuse.
-import { HEADERS_READ, named } from './answer.ts';
+import { digits, HEADERS_READ, named } from './answer.ts';
 import { ANSWER_HEAD_BYTES_MAX } from './call.ts';
 
 const BEGINS = Buffer.from('HTTP/1.1 ');
@@ -60,7 +60,7 @@ function lengthOf({ status, content_length }: WholeAnswer): number {
 /** -1 where it is interim (1xx), has no body whatever its length says (304), or is none. */
 function statusOf(bytes: Buffer): number {
   for (let i = 0; i < BEGINS.length; i++) if (bytes[i] !== BEGINS[i]) return -1;
-  const status = number(bytes, BEGINS.length, BEGINS.length + 3);
+  const status = digits(bytes, BEGINS.length, BEGINS.length + 3);
   return status >= 200 && status <= 599 && status !== 304 && bytes[BEGINS.length + 3] === SPACE ? status : -1;
 }
 
@@ -92,7 +92,7 @@ function isOrdinary(name: Name, value: Buffer, answer: WholeAnswer): boolean {
   switch (name) {
     case 'content-length':
       if (answer.content_length >= 0) return false;
-      answer.content_length = number(value, 0, value.length);
+      answer.content_length = digits(value);
       return answer.content_length >= 0;
     case 'keep-alive':
       answer.keep_alive += value.toString('latin1');
@@ -113,18 +113,6 @@ function lineEnd(bytes: Buffer, from: number): number {
   let at = from;
   while (OF_VALUE[bytes[at] ?? 0] === 1) at += 1;
   return bytes[at] === CR && bytes[at + 1] === LF ? at + 2 : -1;
-}
-
-/** A decimal number; -1 where it is none, or so long that none is meant. */
-function number(bytes: Buffer, from: number, to: number): number {
-  if (to === from || to - from > 9) return -1;
-  let value = 0;
-  for (let i = from; i < to; i++) {
-    const digit = (bytes[i] ?? 0) - 0x30;
-    if (digit < 0 || digit > 9) return -1;
-    value = value * 10 + digit;
-  }
-  return value;
 }
 
 function bytesThat(may: (byte: number) => boolean): Uint8Array {
