@@ -1,4 +1,4 @@
-// Turns lua/<noun>/<verb>.lua into src/store/scripts.gen.ts: the full text of each script, a typed caller and a line map.
+// Turns lua/<noun>/<verb>.lua into src/store/scripts.gen.ts: the text of each script in pieces that others share, and a typed caller.
 //
 // A script's comment header is its contract, and this file its only reader:
 //
@@ -11,12 +11,13 @@
 //   -- @cost  O(log n)                        for the reader only
 //   -- @include lib/num                          or lib/dir/* ; anywhere in the file, once per script
 //
-// Comment lines and blank lines are not sent to Redis, nor what a script includes and does not use (lua-needed.ts); the line map keeps
-// errors right.
+// Comment lines and blank lines are not sent to Redis, nor what a script includes and does not use (lua-needed.ts); pieces know where
+// their lines come from, which keeps errors right.
+import { createHash } from 'node:crypto';
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import { type ArgType, lineOf, type ScriptSource } from '../src/store/script.ts';
+import { type ArgType, type Piece, type ScriptSource, textOf } from '../src/store/script.ts';
 import { needed } from './lua-needed.ts';
 
 /** TypeScript type of an argument and how Lua reads it from its text `#`. */
@@ -42,6 +43,7 @@ const KEY_TYPES = ['string', 'hash', 'list', 'set', 'zset', 'stream', 'any'];
 const FLAGS = ['allow-oom', 'no-writes', 'allow-stale'];
 const TAGS = ['flags', 'key', 'arg', 'rest', 'reply', 'cost', 'include'];
 
+/** Each piece is a line. */
 export interface Compiled extends ScriptSource {
   /** TypeScript type of the reply. */
   readonly reply: string;
@@ -84,13 +86,14 @@ function compile(root: string, name: string): Compiled {
   const flags = header.flags.length > 0 ? ` flags=${header.flags.join(',')}` : '';
   // Redis wants `#!lua` first. With it and no flags a script is refused at maxmemory, and may not reach over slots.
   const text: Line[] = [{ text: `#!lua${flags}`, file: `lua/${name}.lua`, line: 1 }, ...needed([...prologue(header), ...body])];
+  const pieces = text.map(({ file, line, text }): Piece => [file, line, text]);
   return {
     name,
     keys: header.keys.map((key) => key.name),
     args: header.args.map((arg) => [arg.name, arg.type] as const),
     rest: header.rest?.name ?? null,
-    lua: text.map((line) => line.text).join('\n'),
-    map: lineMap(text),
+    sha: createHash('sha1').update(textOf({ pieces })).digest('hex'),
+    pieces,
     reply: header.reply,
     prose: header.prose,
   };
@@ -208,35 +211,71 @@ function prologue(header: Header): Line[] {
   return [...keys, ...header.args.map((arg) => local(arg, read(arg, 'table.remove(ARGV)'))).reverse(), local(header.rest, 'ARGV')];
 }
 
-function lineMap(text: readonly Line[]): ScriptSource['map'] {
-  const map: [number, string, number][] = [];
-  text.forEach((line, i) => {
-    if (lineOf({ map }, i + 1) !== `${line.file}:${line.line}`) map.push([i + 1, line.file, line.line]);
-  });
-  return map;
+/** Joins the lines that come behind one another in their file, and wherever either of them comes. */
+function joined(scripts: readonly Compiled[]): Map<Compiled, Piece[]> {
+  const before = new Map<string, Set<string>>();
+  const behind = new Map<string, Set<string>>();
+  const note = (map: Map<string, Set<string>>, at: string, other: string): void => void map.set(at, (map.get(at) ?? new Set()).add(other));
+  for (const { pieces } of scripts) {
+    const ids = pieces.map(String);
+    for (const [i, id] of ids.entries()) {
+      note(before, id, ids[i - 1] ?? '');
+      note(behind, id, ids[i + 1] ?? '');
+    }
+  }
+  const belong = (a: Piece, b: Piece): boolean =>
+    a[0] === b[0] && a[1] < b[1] && before.get(String(b))?.size === 1 && behind.get(String(a))?.size === 1;
+  return new Map(
+    scripts.map((one) => {
+      const pieces: [file: string, line: number, text: string][] = [];
+      let last: Piece | undefined;
+      for (const line of one.pieces) {
+        const piece = pieces.at(-1);
+        if (last !== undefined && piece !== undefined && belong(last, line)) piece[2] += `${'\n'.repeat(line[1] - last[1])}${line[2]}`;
+        else pieces.push([...line]);
+        last = line;
+      }
+      return [one, pieces];
+    }),
+  );
 }
 
 /** The generated module; `importPath` is where it finds script.ts. */
 export function render(scripts: readonly Compiled[], importPath = './script.ts'): string {
+  const pieces = joined(scripts);
+  const uses = new Map<string, number>();
+  for (const piece of [...pieces.values()].flat()) uses.set(literalOf(piece), (uses.get(literalOf(piece)) ?? 0) + 1);
+  const shared = [...uses].filter(([, times]) => times > 1).map(([literal]) => literal);
+  const names = new Map(shared.map((literal, i) => [literal, `p${i}`]));
+  const imports = ['type Piece', ...(scripts.some(({ rest }) => rest !== null) ? ['type RestValue'] : []), 'script'];
   return [
     '// Generated by scripts/gen-lua.ts from lua/. Do not edit.',
-    ...(scripts.length > 0
-      ? [`import { ${scripts.some((s) => s.rest !== null) ? 'type RestValue, ' : ''}script } from '${importPath}';`]
-      : []),
+    `import { ${imports.join(', ')} } from '${importPath}';`,
     '',
-    ...scripts.flatMap((one) => [renderOne(one), '']),
+    ...[...names].map(([literal, name]) => `const ${name}: Piece = ${literal};`),
+    '',
+    ...scripts.flatMap((one) => [
+      renderOne(
+        one,
+        (pieces.get(one) ?? []).map(literalOf).map((literal) => names.get(literal) ?? literal),
+      ),
+      '',
+    ]),
     '/** Every script, by its name. */',
     `export const scripts = { ${scripts.map(({ name }) => exportName(name)).join(', ')} };`,
     '',
   ].join('\n');
 }
 
-function renderOne(one: Compiled): string {
+function literalOf([file, line, text]: Piece): string {
+  return `['${file}', ${line}, \`${text.replaceAll('\\', '\\\\').replaceAll('`', '\\`').replaceAll('${', '\\${')}\`]`;
+}
+
+function renderOne(one: Compiled, pieces: readonly string[]): string {
   const keys = one.keys.map((name) => `${name}: string`);
   const args = one.args.map(([name, type]) => `${name}${type === 'now' || type === 'now_us' ? '?' : ''}: ${ARG_TYPES[type].ts}`);
   if (one.rest !== null) args.push(`${one.rest}: readonly RestValue[]`);
   const shape = (fields: string[]): string => (fields.length === 0 ? 'Record<never, never>' : `{ ${fields.join('; ')} }`);
-  const literal = one.lua.replaceAll('\\', '\\\\').replaceAll('`', '\\`').replaceAll('${', '\\${');
   return [
     `/** ${one.prose[0] ?? ''} See lua/${one.name}.lua. */`,
     `export const ${exportName(one.name)} = script<${shape(keys)}, ${shape(args)}, ${one.reply}>({`,
@@ -244,8 +283,8 @@ function renderOne(one: Compiled): string {
     `  keys: ${JSON.stringify(one.keys)},`,
     `  args: ${JSON.stringify(one.args)},`,
     `  rest: ${JSON.stringify(one.rest)},`,
-    `  lua: \`${literal}\`,`,
-    `  map: ${JSON.stringify(one.map)},`,
+    `  sha: '${one.sha}',`,
+    `  pieces: [${pieces.join(', ')}],`,
     '});',
   ].join('\n');
 }

@@ -4,7 +4,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import luaparse from 'luaparse';
-import { lineOf } from '../src/store/script.ts';
+import { lineOf, textOf } from '../src/store/script.ts';
 import { type Compiled, compileTree } from './gen-lua.ts';
 
 const GLOBALS = new Set(
@@ -71,7 +71,7 @@ function lintCall(node: luaparse.CallExpression, say: (node: Node, what: string)
 
 function parse(script: Compiled): luaparse.Chunk | string {
   try {
-    return luaparse.parse(script.lua.replace(/^#!.*/, ''), { luaVersion: '5.1', scope: true, locations: true });
+    return luaparse.parse(textOf(script).replace(/^#!.*/, ''), { luaVersion: '5.1', scope: true, locations: true });
   } catch (error) {
     const line = (error as { line?: number }).line ?? 1;
     const what = error instanceof Error ? error.message.replace(/^\[\d+:\d+\] /, '') : String(error);

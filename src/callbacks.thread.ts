@@ -1,7 +1,8 @@
 // A callback thread: opens its own Redis and outbound clients and turns the partitions that the main thread gives it.
 import { BroadcastChannel, type MessagePort } from 'node:worker_threads';
 import { RECOVERIES_MAX } from './base/limits.ts';
-import { createLog, type LogLevel, limitedLog } from './base/log.ts';
+import { createLog, limitedLog } from './base/log.ts';
+import type { LogLevel } from './base/log-level.ts';
 import type { DeliveryMeter } from './delivery/meter.ts';
 import { Reconciler } from './delivery/reconciler.ts';
 import { Relayer } from './delivery/relayer.ts';

@@ -3,7 +3,7 @@
 // A wrong value, or a SLUICE_ name that is not in the table, stops the start with all faults at once: a typo that is
 // silently ignored is found out much later. Values of secret settings are never repeated in a message.
 import { availableParallelism } from 'node:os';
-import { LOG_LEVELS, type LogLevel } from './base/log.ts';
+import { LOG_LEVELS, type LogLevel } from './base/log-level.ts';
 import {
   type AccountToken,
   bool,

@@ -1,7 +1,8 @@
 // The thread that decides ticks of schedules: opens its own Redis client and looks after the partitions that the main
 // thread gives it.
 import type { MessagePort } from 'node:worker_threads';
-import { createLog, type LogLevel } from './base/log.ts';
+import { createLog } from './base/log.ts';
+import type { LogLevel } from './base/log-level.ts';
 import { watchLoop } from './metrics/loop.ts';
 import { createMetrics, type Metrics, type MetricsSnapshot } from './metrics/registry.ts';
 import { Ticker, type TickMeter } from './schedules/ticker.ts';

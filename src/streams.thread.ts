@@ -1,7 +1,8 @@
 // A stream thread: watches the batches that the main thread names and makes the frames of their streams.
 import type { MessagePort } from 'node:worker_threads';
 import { type BatchDoc, batchView, progressView, taskEndView } from './api/present.ts';
-import { createLog, type LogLevel } from './base/log.ts';
+import { createLog } from './base/log.ts';
+import type { LogLevel } from './base/log-level.ts';
 import { watchLoop } from './metrics/loop.ts';
 import { createMetrics } from './metrics/registry.ts';
 import { type ConnectionSpec, joinStore } from './store/connect.ts';

@@ -1,11 +1,9 @@
 // Structured logs: one JSON object a line on standard output, never a token, a payload or what a target answered.
 import pino from 'pino';
 import { type Clock, monotonicMs } from './clock.ts';
+import type { LogLevel } from './log-level.ts';
 
 export type Log = pino.Logger;
-export type LogLevel = 'trace' | 'debug' | 'info' | 'warn' | 'error' | 'fatal' | 'silent';
-
-export const LOG_LEVELS: readonly LogLevel[] = ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'];
 
 /** Fields that never leave the process, at the top level of a line or one level down. */
 const SECRET_FIELDS = ['token', 'tokens', 'access_token', 'authorization', 'password', 'secret', 'secrets', 'payload', 'body', 'ticket'];

@@ -1,6 +1,6 @@
 // The doctor's look at Redis.
 import { ConfigError, loadConfig } from '../config.ts';
-import { diagnoseRedis, type RedisFacts } from '../store/diagnose.ts';
+import type { RedisFacts } from '../store/diagnose.ts';
 import { type Finding, fault, ok, warning } from './finding.ts';
 import { bytes } from './output.ts';
 
@@ -24,6 +24,7 @@ export async function checkRedis(env: NodeJS.ProcessEnv): Promise<Finding[]> {
   }
   let servers: RedisFacts[];
   try {
+    const { diagnoseRedis } = await import('../store/diagnose.ts');
     servers = await diagnoseRedis(config.redis_url, config.data_dir);
   } catch (error) {
     const found = error instanceof Error ? error.message : String(error);

@@ -1,5 +1,4 @@
 // `sluice partitions …`: into how many parts the work is divided.
-import { growPartitions } from '../store/partition-count.ts';
 import { type Command, EXIT, type ExitCode, Failure, type Given, UsageError } from './command.ts';
 import { show, warn } from './output.ts';
 import { withStore } from './redis.ts';
@@ -25,6 +24,7 @@ async function partitions(given: Given): Promise<ExitCode> {
 async function partitionsGrow(given: Given): Promise<ExitCode> {
   const text = given.word(0);
   if (!/^[1-9]\d{0,5}$/.test(text)) throw new UsageError('The number of partitions must be a whole number, such as 64.');
+  const { growPartitions } = await import('../store/partition-count.ts');
   const outcome = await withStore({}, ({ client }) => growPartitions(client, Number(text)));
   if (outcome.kind === 'refused') throw new Failure(outcome.reason);
   show(given.json, { partitions: outcome.to, before: outcome.from }, () => String(outcome.to));

@@ -1,9 +1,8 @@
-// The store, for commands that work on Redis itself, by the settings of the server.
+// The store, for commands that work on Redis itself, by the settings of the server. Loaded by who needs it: it is most of what a command would have to read.
 import { existsSync } from 'node:fs';
 import { resolve } from 'node:path';
-import { createLog } from '../base/log.ts';
 import { loadConfig } from '../config.ts';
-import { openStore, type Store } from '../store/connect.ts';
+import type { Store } from '../store/connect.ts';
 import { isAccountName } from '../store/tokens.ts';
 import { Failure, type Given, type Option, UsageError } from './command.ts';
 
@@ -20,6 +19,7 @@ export async function withStore<T>({ fresh = false }: { fresh?: boolean }, work:
       `There is no data directory ${resolve(data_dir)}: run this where the server runs, or set SLUICE_DATA_DIR or SLUICE_REDIS_URL.`,
     );
   }
+  const [{ createLog }, { openStore }] = await Promise.all([import('../base/log.ts'), import('../store/connect.ts')]);
   const log = createLog({ level: 'error', destination: process.stderr });
   const store = await openStore({ redis_url, data_dir, partitions, log, role: 'cli' });
   try {

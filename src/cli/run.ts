@@ -2,7 +2,7 @@
 import { parseArgs } from 'node:util';
 import { SluiceError } from '../client/index.ts';
 import { ConfigError } from '../config.ts';
-import { isUnavailable, StoreRefused } from '../store/connect.ts';
+import { isUnavailable, StoreRefused } from '../store/errors.ts';
 import { VERSION } from '../version.ts';
 import { type Command, EXIT, type ExitCode, Failure, Given, UsageError } from './command.ts';
 import { detail, overview, usage } from './help.ts';

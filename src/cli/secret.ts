@@ -1,7 +1,5 @@
 // `sluice secret …`: the secrets that sign the callbacks and notifications of an account.
 import { accountId } from '../base/id.ts';
-import type { Store } from '../store/connect.ts';
-import { rotateSecret, type SigningSecret, signingSecrets } from '../store/secrets.ts';
 import { type Command, EXIT, type ExitCode, type Given } from './command.ts';
 import { show, table, time } from './output.ts';
 import { ACCOUNT, accountOf, withStore } from './redis.ts';
@@ -13,7 +11,7 @@ export const SECRET_COMMANDS: readonly Command[] = [
     summary: 'Show the secrets that sign the callbacks of an account.',
     options: { account: { ...ACCOUNT, required: true } },
     needs: 'redis',
-    run: (given) => secrets(given, signingSecrets),
+    run: (given) => secrets(given, 'signingSecrets'),
   },
   {
     name: 'secret rotate',
@@ -21,13 +19,14 @@ export const SECRET_COMMANDS: readonly Command[] = [
     summary: 'Make a new one; the old one stays valid for 24 hours.',
     options: { account: { ...ACCOUNT, required: true } },
     needs: 'redis',
-    run: (given) => secrets(given, rotateSecret),
+    run: (given) => secrets(given, 'rotateSecret'),
   },
 ];
 
-async function secrets(given: Given, ask: (client: Store['client'], account_id: string) => Promise<SigningSecret[]>): Promise<ExitCode> {
+async function secrets(given: Given, ask: 'signingSecrets' | 'rotateSecret'): Promise<ExitCode> {
   const account = accountOf(given);
-  const found = await withStore({}, ({ client }) => ask(client, accountId(account)));
+  const store = await import('../store/secrets.ts');
+  const found = await withStore({}, ({ client }) => store[ask](client, accountId(account)));
   const fields = found.map(({ id, secret, created_ms, expires_ms }) => ({
     id,
     secret,

@@ -4,7 +4,6 @@
 // scripts when it restarts and a replica never had them, so every way of calling answers NOSCRIPT by sending the text.
 // A script that answered NOSCRIPT did nothing, so calling it again is always right. An earlier try of the same call may have: where its
 // connection was cut, on a server that is no more.
-import { createHash } from 'node:crypto';
 import type { ChainableCommander, Cluster, Redis } from 'ioredis';
 import { afterCut, unsure, wasCut } from './errors.ts';
 
@@ -14,15 +13,20 @@ export type RedisClient = Redis | Cluster;
 export type ArgType = 'string' | 'int' | 'number' | 'bytes' | 'json' | 'now' | 'now_us';
 export type RestValue = string | number | Buffer;
 
-/** What the generator knows of a script. `map` says where its lines come from: [first line of the text, file, line in the file]. */
+/** A stretch of a Lua file from one of its lines on. Lines of it that are not sent are empty here, so that the others keep their numbers. */
+export type Piece = readonly [file: string, line: number, text: string];
+
+/** What the generator knows of a script. */
 export interface ScriptSource {
   readonly name: string;
   readonly keys: readonly string[];
   readonly args: readonly (readonly [name: string, type: ArgType])[];
   /** Name of the argument that takes the rest of ARGV, or null. */
   readonly rest: string | null;
-  readonly lua: string;
-  readonly map: readonly (readonly [at: number, file: string, line: number])[];
+  /** SHA-1 of the text, by which a server knows it. */
+  readonly sha: string;
+  /** What the text consists of. Scripts share most of theirs. */
+  readonly pieces: readonly Piece[];
 }
 
 /** The reply as it comes from the `…Buffer` calls: every string is a Buffer. */
@@ -35,7 +39,6 @@ export type Buffers<T> = T extends string
       : T;
 
 export interface Script<K, A, R> extends ScriptSource {
-  readonly sha: string;
   call(redis: RedisClient, keys: K, args: A): Promise<R>;
   /** Like `call`, with strings of the reply as Buffers: for scripts that hand back what a caller stored. */
   callBuffer(redis: RedisClient, keys: K, args: A): Promise<Buffers<R>>;
@@ -55,7 +58,7 @@ export type PipelineReply = readonly [error: Error | null, reply: unknown, late:
 type Wire = (string | Buffer)[];
 
 interface Queued {
-  script: { sha: string } & ScriptSource;
+  script: ScriptSource;
   wire: Wire;
   buffer: boolean;
 }
@@ -72,8 +75,7 @@ interface Queueing {
 
 /** Makes the typed caller of one script. */
 export function script<K extends object, A extends object, R>(source: ScriptSource): Script<K, A, R> {
-  const sha = createHash('sha1').update(source.lua).digest('hex');
-  const self = { ...source, sha };
+  const { sha } = source;
   const run = async (redis: RedisClient, keys: K, args: A, buffer: boolean): Promise<unknown> => {
     const wire = toWire(source, keys as Record<string, unknown>, args as Record<string, unknown>);
     const count = source.keys.length;
@@ -81,25 +83,25 @@ export function script<K extends object, A extends object, R>(source: ScriptSour
     try {
       return await (buffer ? redis.callBuffer('evalsha', [sha, count, ...wire]) : redis.evalsha(sha, count, wire));
     } catch (error) {
-      if (!isNoScript(error)) throw located(error, self);
+      if (!isNoScript(error)) throw located(error, source);
       cut = wasCut(error);
     }
     try {
-      return await (buffer ? redis.callBuffer('eval', [source.lua, count, ...wire]) : redis.eval(source.lua, count, wire));
+      return await (buffer ? redis.callBuffer('eval', [textOf(source), count, ...wire]) : redis.eval(textOf(source), count, wire));
     } catch (error) {
-      throw located(cut ? unsure(error) : error, self);
+      throw located(cut ? unsure(error) : error, source);
     }
   };
   const add = (pipeline: ChainableCommander, keys: K, args: A, buffer: boolean): void => {
     const wire = toWire(source, keys as Record<string, unknown>, args as Record<string, unknown>);
     const queueing = pipeline as Queueing;
     queueing[QUEUED] ??= new Map();
-    queueing[QUEUED].set(pipeline.length, { script: self, wire, buffer });
+    queueing[QUEUED].set(pipeline.length, { script: source, wire, buffer });
     if (buffer) pipeline.callBuffer('evalsha', [sha, source.keys.length, ...wire]);
     else pipeline.evalsha(sha, source.keys.length, wire);
   };
   return {
-    ...self,
+    ...source,
     call: (redis, keys, args) => run(redis, keys, args, false) as Promise<R>,
     callBuffer: (redis, keys, args) => run(redis, keys, args, true) as Promise<Buffers<R>>,
     callToldFirst: async (redis, keys, args) => {
@@ -147,9 +149,9 @@ export async function execPipeline(redis: RedisClient, pipeline: ChainableComman
 }
 
 /** Sends the texts ahead, so that the first calls need not. Not needed for anything else. */
-export async function preload(redis: RedisClient, scripts: readonly { lua: string }[]): Promise<void> {
+export async function preload(redis: RedisClient, scripts: readonly Pick<ScriptSource, 'pieces'>[]): Promise<void> {
   const nodes = 'nodes' in redis ? redis.nodes('master') : [redis];
-  await Promise.all(nodes.flatMap((node) => scripts.map(({ lua }) => node.script('LOAD', lua))));
+  await Promise.all(scripts.map(textOf).flatMap((text) => nodes.map((node) => node.script('LOAD', text))));
 }
 
 async function resend(redis: RedisClient, missing: readonly [number, Queued][], whole: boolean): Promise<PipelineReply[]> {
@@ -159,9 +161,9 @@ async function resend(redis: RedisClient, missing: readonly [number, Queued][], 
     const known = !whole && sent.has(source.sha);
     sent.add(source.sha);
     const count = source.keys.length;
-    if (buffer) pipeline.callBuffer(known ? 'evalsha' : 'eval', [known ? source.sha : source.lua, count, ...wire]);
+    if (buffer) pipeline.callBuffer(known ? 'evalsha' : 'eval', [known ? source.sha : textOf(source), count, ...wire]);
     else if (known) pipeline.evalsha(source.sha, count, wire);
-    else pipeline.eval(source.lua, count, wire);
+    else pipeline.eval(textOf(source), count, wire);
   }
   return ((await pipeline.exec()) ?? []).map(([error, reply]) => [error, reply, true] as const);
 }
@@ -196,7 +198,7 @@ function isNoScript(error: unknown): error is Error {
 }
 
 /** Turns `user_script:12` in an error into the file and line a person can open. */
-function located<E>(error: E, source: ScriptSource & { sha: string }): E {
+function located<E>(error: E, source: ScriptSource): E {
   if (!(error instanceof Error)) return error;
   const at = (text: string): string =>
     text
@@ -209,8 +211,18 @@ function located<E>(error: E, source: ScriptSource & { sha: string }): E {
   return error;
 }
 
+/** The text of a script, as it is sent: put together each time, which is seldom. */
+export function textOf({ pieces }: Pick<ScriptSource, 'pieces'>): string {
+  return pieces
+    .map(([, , piece]) => piece)
+    .join('\n')
+    .replaceAll(/\n{2,}/g, '\n');
+}
+
 /** Where line `at` (from 1) of a script's text comes from, as `lua/batch/create.lua:12`. */
-export function lineOf(source: Pick<ScriptSource, 'map'>, at: number): string | null {
-  const run = source.map.findLast(([first]) => first <= at);
-  return run === undefined ? null : `${run[1]}:${run[2] + at - run[0]}`;
+export function lineOf({ pieces }: Pick<ScriptSource, 'pieces'>, at: number): string | null {
+  const lines = pieces.flatMap(([file, first, piece]) =>
+    piece.split('\n').flatMap((line, i) => (line === '' ? [] : [`${file}:${first + i}`])),
+  );
+  return lines[at - 1] ?? null;
 }

@@ -15,6 +15,7 @@ import { keys } from '../../src/store/keys.ts';
 import * as names from '../../src/store/limiter-names.ts';
 import * as limiters from '../../src/store/limiters.ts';
 import { preparePartitions } from '../../src/store/partition.ts';
+import { textOf } from '../../src/store/script.ts';
 import { namesConfirm } from '../../src/store/scripts.gen.ts';
 import { startRedis } from '../helpers/redis.ts';
 
@@ -49,7 +50,7 @@ class RefusingRedis extends Redis {
 
   override sendCommand(command: Command, stream?: Parameters<Redis['sendCommand']>[1]): unknown {
     const [script] = command.args;
-    if (script !== namesConfirm.sha && script !== namesConfirm.lua) return super.sendCommand(command, stream);
+    if (script !== namesConfirm.sha && script !== textOf(namesConfirm)) return super.sendCommand(command, stream);
     this.refused += 1;
     command.reject(new Error('TRYAGAIN Multiple keys request during rehashing of slot'));
     return command.promise;

@@ -38,6 +38,16 @@ test('a thread loads what it needs, and none of what only others need', () => {
   assert.ok(sourcesOf('intake.thread.js').includes('src/api/prepare.ts'));
 });
 
+test('a command that asks a server loads neither Redis, scripts nor what writes logs', () => {
+  const cli = sourcesOf('cli.js');
+  assert.deepEqual([...packagesOf(cli)], []);
+  assert.ok(cli.includes('src/cli/batch.ts') && cli.includes('src/client/transport.ts'), cli.join());
+  assert.deepEqual(
+    cli.filter((source) => /scripts\.gen|connect/.test(source)),
+    [],
+  );
+});
+
 test('no package that only development needs is in what runs', () => {
   const { packages } = JSON.parse(readFileSync(join(ROOT, 'package-lock.json'), 'utf8')) as {
     packages: Record<string, { dev?: true }>;

@@ -20,14 +20,14 @@ import {
 } from '../../src/store/partition.ts';
 import type { NewTask, TaskLimit } from '../../src/store/records.ts';
 import * as rounds from '../../src/store/rounds.ts';
-import { preload } from '../../src/store/script.ts';
+import { preload, textOf } from '../../src/store/script.ts';
 import { scripts } from '../../src/store/scripts.gen.ts';
 import { type CheckedBatch, checkPartition } from './check-partition.ts';
 import { type Dump, dumpPartition } from './dump-partition.ts';
 import { startRedis } from './redis.ts';
 
 /** Scripts, by their text or its hash, that take the time in µs and not in ms. */
-const IN_US = new Set(Object.values(scripts).flatMap(({ args, sha, lua }) => (args.at(-1)?.[1] === 'now_us' ? [sha, lua] : [])));
+const IN_US = new Set(Object.values(scripts).flatMap((one) => (one.args.at(-1)?.[1] === 'now_us' ? [one.sha, textOf(one)] : [])));
 
 /** A client whose scripts see the time that the test says: they take it as their last argument, empty in production. */
 export class ClockedRedis extends Redis {

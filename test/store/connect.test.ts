@@ -11,10 +11,11 @@ import { parseInfo, refuseServer } from '../../src/store/checks.ts';
 import { joinStore, openStore, type Store, type StoreOptions } from '../../src/store/connect.ts';
 import { isUnavailable, StoreRefused } from '../../src/store/errors.ts';
 import { keys } from '../../src/store/keys.ts';
-import { preload, type RedisClient, type Script, script } from '../../src/store/script.ts';
+import { preload, type RedisClient, type Script } from '../../src/store/script.ts';
 import { startCluster, type TestCluster } from '../helpers/cluster.ts';
 import { endProcess, killAtExit, startRedis, until } from '../helpers/redis.ts';
 import { type Relay, startRelay } from '../helpers/relay.ts';
+import { plainScript } from '../helpers/script.ts';
 
 const log = createLog({ level: 'silent' });
 
@@ -42,9 +43,7 @@ function firstError(replies: [error: Error | null, reply: unknown][] | null): vo
   if (error) throw error;
 }
 
-const grow: Script<{ n: string }, Record<never, never>, number> = script({
-  ...{ name: 'grow', keys: ['n'], args: [], rest: null, map: [], lua: "return redis.call('INCR', KEYS[1])" },
-});
+const grow: Script<{ n: string }, Record<never, never>, number> = plainScript('grow', ['n'], [], "return redis.call('INCR', KEYS[1])");
 
 function exists(pid: number): boolean {
   try {

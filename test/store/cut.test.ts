@@ -7,10 +7,11 @@ import { createLog } from '../../src/base/log.ts';
 import { parseRedisUrl } from '../../src/store/address.ts';
 import { openConnection } from '../../src/store/client.ts';
 import { changedNothing, isUnavailable } from '../../src/store/errors.ts';
-import { execPipeline, type RedisClient, type Script, script } from '../../src/store/script.ts';
+import { execPipeline, type RedisClient, type Script, textOf } from '../../src/store/script.ts';
 import { startCluster } from '../helpers/cluster.ts';
 import { startRedis, until } from '../helpers/redis.ts';
 import { startRelay } from '../helpers/relay.ts';
+import { plainScript } from '../helpers/script.ts';
 
 const WAYS = [
   ['a call', (client: RedisClient, act: Act) => act.call(client, { n: 'n' }, {})],
@@ -21,7 +22,7 @@ type Act = Script<{ n: string }, Record<never, never>, number>;
 
 /** A script that changes `n`. */
 function acts(lua: string): Act {
-  return script({ name: 'act', keys: ['n'], args: [], rest: null, map: [], lua });
+  return plainScript('act', ['n'], [], lua);
 }
 
 /** The error of a pipeline's one call. */
@@ -56,7 +57,7 @@ for (const [what, run, forgets] of WAYS.flatMap(([what, run]) => [false, true].m
     after(() => relay.close());
     const client = await open(`redis://127.0.0.1:${relay.port}`);
     const act = acts("return redis.call('INCR', KEYS[1])");
-    await redis.script('LOAD', act.lua);
+    await redis.script('LOAD', textOf(act));
     relay.passes = () => false;
     const ended = assert.rejects(run(client, act), refusedAtLast);
     await until(async () => (await redis.get('n')) === '1', 2_000, 'it to run');
@@ -77,7 +78,7 @@ for (const [what, run] of WAYS) {
       "if redis.call('EXISTS', KEYS[1]) == 1 then return redis.error_reply('OOM over the limit') end return redis.call('INCR', KEYS[1])",
     );
     const { redis, port } = await cluster.masterOf('n');
-    await redis.script('LOAD', act.lua);
+    await redis.script('LOAD', textOf(act));
     const link = await linkTo(client, port);
     const ended = assert.rejects(run(client, act), refusedAtLast);
     // What was written above is with the server, and no answer has been read.

@@ -5,9 +5,10 @@ import { Cluster } from 'ioredis';
 import { createLog } from '../../src/base/log.ts';
 import { openStore, type RedisClient, type Store } from '../../src/store/connect.ts';
 import { changedNothing, isUnavailable } from '../../src/store/errors.ts';
-import { execPipeline, script } from '../../src/store/script.ts';
+import { execPipeline } from '../../src/store/script.ts';
 import { startCluster } from '../helpers/cluster.ts';
 import { beginMove, type Move } from '../helpers/reshard.ts';
+import { plainScript } from '../helpers/script.ts';
 
 const cluster = await startCluster();
 const [MOVED, HERE, ABSENT] = ['{m}moved', '{m}zhere', '{m}absent'];
@@ -15,14 +16,12 @@ let store: Store;
 let client: Cluster;
 
 /** Counts what it finds and writes a key, as a script would that trusts what it sees. */
-const naive = script<{ key: string }, { name: string }, number>({
-  name: 'naive',
-  keys: ['key'],
-  args: [['name', 'string']],
-  rest: null,
-  lua: "#!lua\nredis.call('APPEND', KEYS[1], ARGV[1])\nreturn redis.call('STRLEN', KEYS[1])",
-  map: [[1, 'naive.lua', 1]],
-});
+const naive = plainScript<{ key: string }, { name: string }, number>(
+  'naive',
+  ['key'],
+  ['name'],
+  "#!lua\nredis.call('APPEND', KEYS[1], ARGV[1])\nreturn redis.call('STRLEN', KEYS[1])",
+);
 
 beforeEach(async () => {
   const log = createLog({ level: 'silent' });

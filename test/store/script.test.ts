@@ -2,14 +2,14 @@
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { after, describe, test } from 'node:test';
 import { setImmediate as immediate } from 'node:timers/promises';
 import { type Compiled, compileTree, render } from '../../scripts/gen-lua.ts';
 import { lintTree } from '../../scripts/lint-lua.ts';
-import { execPipeline, lineOf, preload, type RedisClient, type RestValue, type Script, script } from '../../src/store/script.ts';
+import { execPipeline, lineOf, preload, type RedisClient, type RestValue, type Script, script, textOf } from '../../src/store/script.ts';
 import { scripts as generated } from '../../src/store/scripts.gen.ts';
 import { startCluster } from '../helpers/cluster.ts';
 import { startRedis } from '../helpers/redis.ts';
@@ -269,10 +269,10 @@ test('at maxmemory a script that drains runs and one that admits is refused', as
 
 test('every line of a compiled script knows where it comes from', () => {
   const one = find('count/add');
-  const lines = one.lua.split('\n');
+  const lines = textOf(one).split('\n');
   const at = (text: string) => lineOf(one, lines.findIndex((line) => line.includes(text)) + 1);
   assert.equal(lines[0], '#!lua');
-  assert.equal(find('drain/one').lua.split('\n')[0], '#!lua flags=allow-oom');
+  assert.equal(textOf(find('drain/one')).split('\n')[0], '#!lua flags=allow-oom');
   assert.equal(at('local by ='), 'lua/count/add.lua:4');
   assert.equal(at('return math.min'), 'lua/lib/num.lua:4');
   assert.equal(at("'INCRBY'"), 'lua/count/add.lua:11');
@@ -297,7 +297,7 @@ test('what a script includes and does not use is not sent', () => {
     'count/two.lua': '-- Two.\n-- @key key string {t}:k\n-- @arg by int\n-- @reply number\n-- @include lib/parts\nreturn two()',
     'count/three.lua': '-- Three.\n-- @key key string {t}:k\n-- @reply number\n-- @include lib/parts\nreturn three()',
   });
-  const [three, two] = compileTree(root).map(({ lua }) => lua.split('\n').slice(1));
+  const [three, two] = compileTree(root).map((one) => textOf(one).split('\n').slice(1));
   const words = 'local words = { redis.call("TIME")[1] }'; // it does something
   const both = ['local function one() return 1 end', 'local function two()', '  return one() + 1', 'end'];
   assert.deepEqual(two, ['local key = KEYS[1]', 'local by = tonumber(ARGV[1])', words, ...both, 'return two()']);
@@ -323,8 +323,31 @@ test('the generated module carries the types of the header', () => {
   assert.match(text, /export const scripts = \{ countAdd, countFail, drainOne, listEcho, tellOne };/);
 });
 
+test('what scripts share is written once, and each is put together as it was compiled', async () => {
+  const root = treeOf({
+    'lib/num.lua': '-- Numbers.\n\nlocal function half(n)\n  -- A remark.\n\n  return n / 2\nend\nlocal function twice(n) return n * 2 end',
+    'x/a.lua': `${HEAD}-- @include lib/num\nreturn half(#a) + twice(1)`,
+    'x/b.lua': `${HEAD}-- @include lib/num\nreturn half(#a) .. '\`\${1}\\n'`,
+    'x/c.lua': `${HEAD}-- @include lib/num\nreturn twice(#a)`,
+  });
+  const scripts = compileTree(root);
+  const path = join(root, 'scripts.gen.ts');
+  writeFileSync(path, render(scripts, new URL('../../src/store/script.ts', import.meta.url).pathname));
+  const module = (await import(path)) as { scripts: Record<string, Script<object, object, unknown>> };
+  for (const one of scripts) {
+    const made = module.scripts[`x${one.name.slice(-1).toUpperCase()}`];
+    assert.ok(made);
+    assert.equal(textOf(made), textOf(one));
+    assert.equal(made.sha, one.sha);
+    for (let at = 1; at <= one.pieces.length; at++) assert.equal(lineOf(made, at), lineOf(one, at));
+  }
+  const text = readFileSync(path, 'utf8');
+  assert.equal(text.split('return n / 2').length, 2);
+  assert.equal(text.split('return n * 2').length, 2);
+});
+
 test('every script of this project is accepted by Redis', async () => {
-  for (const one of Object.values<{ lua: string; sha: string }>(generated)) assert.equal(await redis.script('LOAD', one.lua), one.sha);
+  for (const one of Object.values(generated)) assert.equal(await redis.script('LOAD', textOf(one)), one.sha);
 });
 
 const HEAD = '-- Does it.\n-- @key key string {t}:k\n-- @arg a string\n-- @reply number\n';

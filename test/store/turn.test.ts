@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 
 import { type Settlement, turn } from '../../src/store/partition.ts';
+import { textOf } from '../../src/store/script.ts';
 import { partitionClaim } from '../../src/store/scripts.gen.ts';
 import { startRedis } from '../helpers/redis.ts';
 import { startRig, T0 } from '../helpers/rig.ts';
@@ -41,7 +42,7 @@ test('a claim whose server had lost the other two scripts says that there may be
     { request: { settlements: [], tick: true }, call_no: 103, found: 1 },
   ]) {
     await rig.redis.script('FLUSH');
-    await rig.redis.script('LOAD', partitionClaim.lua);
+    await rig.redis.script('LOAD', textOf(partitionClaim));
     const before = await turn(rig.redis, 0, SETTINGS, { ...request, claim: claim(call_no) });
     assert.ok(before.claimed !== null && !(before.claimed instanceof Error));
     assert.deepEqual([before.claimed.tasks, before.claimed.more], [[], true]);

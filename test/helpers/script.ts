@@ -1,0 +1,13 @@
+import { createHash } from 'node:crypto';
+import { type Script, script } from '../../src/store/script.ts';
+
+/** A script that was not generated: its keys by name, no arguments but those of `args`, all of them texts. */
+export function plainScript<K extends object, A extends object, R>(
+  name: string,
+  keys: string[],
+  args: string[],
+  lua: string,
+): Script<K, A, R> {
+  const sha = createHash('sha1').update(lua).digest('hex');
+  return script({ name, keys, args: args.map((arg) => [arg, 'string'] as const), rest: null, sha, pieces: [[`${name}.lua`, 1, lua]] });
+}
