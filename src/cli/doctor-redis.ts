@@ -22,9 +22,9 @@ export async function checkRedis(env: NodeJS.ProcessEnv): Promise<Finding[]> {
     if (!(error instanceof ConfigError)) throw error;
     return error.faults.map(({ name, message }) => fault('settings', `${name} ${message}`, 'docs/config.md lists all settings.'));
   }
+  const { diagnoseRedis } = await import('../store/diagnose.ts');
   let servers: RedisFacts[];
   try {
-    const { diagnoseRedis } = await import('../store/diagnose.ts');
     servers = await diagnoseRedis(config.redis_url, config.data_dir);
   } catch (error) {
     const found = error instanceof Error ? error.message : String(error);

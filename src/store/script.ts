@@ -221,8 +221,8 @@ export function textOf({ pieces }: Pick<ScriptSource, 'pieces'>): string {
 
 /** Where line `at` (from 1) of a script's text comes from, as `lua/batch/create.lua:12`. */
 export function lineOf({ pieces }: Pick<ScriptSource, 'pieces'>, at: number): string | null {
-  const lines = pieces.flatMap(([file, first, piece]) =>
-    piece.split('\n').flatMap((line, i) => (line === '' ? [] : [`${file}:${first + i}`])),
-  );
-  return lines[at - 1] ?? null;
+  let sent = 0;
+  for (const [file, first, piece] of pieces)
+    for (const [i, line] of piece.split('\n').entries()) if (line !== '' && ++sent === at) return `${file}:${first + i}`;
+  return null;
 }

@@ -2,16 +2,14 @@
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { dirname, join } from 'node:path';
-import { after, describe, test } from 'node:test';
+import { describe, test } from 'node:test';
 import { setImmediate as immediate } from 'node:timers/promises';
 import { type Compiled, compileTree, render } from '../../scripts/gen-lua.ts';
 import { lintTree } from '../../scripts/lint-lua.ts';
 import { execPipeline, lineOf, preload, type RedisClient, type RestValue, type Script, script, textOf } from '../../src/store/script.ts';
 import { scripts as generated } from '../../src/store/scripts.gen.ts';
 import { startCluster } from '../helpers/cluster.ts';
+import { treeOf } from '../helpers/lua-tree.ts';
 import { startRedis } from '../helpers/redis.ts';
 
 const ADD = `-- Adds to a counter and keeps what the caller said.
@@ -67,15 +65,6 @@ const TREE = {
 };
 
 /** Writes a tree of Lua files, compiles it, and hands out what was found. */
-function treeOf(files: Record<string, string>): string {
-  const root = mkdtempSync(join(tmpdir(), 'sluice-lua-'));
-  after(() => rmSync(root, { recursive: true, force: true }));
-  for (const [name, text] of Object.entries(files)) {
-    mkdirSync(dirname(join(root, 'lua', name)), { recursive: true });
-    writeFileSync(join(root, 'lua', name), text);
-  }
-  return root;
-}
 
 const compiled = compileTree(treeOf(TREE));
 
@@ -282,36 +271,6 @@ test('every line of a compiled script knows where it comes from', () => {
   assert.equal(lines.filter((line) => line.startsWith('--')).length, 0);
 });
 
-test('what a script includes and does not use is not sent', () => {
-  const root = treeOf({
-    'lib/parts.lua': [
-      'local sums, unused = {}, {}',
-      'local words = { redis.call("TIME")[1] }',
-      'local function one() return 1 end',
-      'local function two()',
-      '  return one() + 1',
-      'end',
-      'local function three() return two() + sums[1] end',
-      'local idle = 7',
-    ].join('\n'),
-    'count/two.lua': '-- Two.\n-- @key key string {t}:k\n-- @arg by int\n-- @reply number\n-- @include lib/parts\nreturn two()',
-    'count/three.lua': '-- Three.\n-- @key key string {t}:k\n-- @reply number\n-- @include lib/parts\nreturn three()',
-  });
-  const [three, two] = compileTree(root).map((one) => textOf(one).split('\n').slice(1));
-  const words = 'local words = { redis.call("TIME")[1] }'; // it does something
-  const both = ['local function one() return 1 end', 'local function two()', '  return one() + 1', 'end'];
-  assert.deepEqual(two, ['local key = KEYS[1]', 'local by = tonumber(ARGV[1])', words, ...both, 'return two()']);
-  const sums = 'local sums, unused = {}, {}'; // one of them is needed
-  assert.deepEqual(three, [
-    'local key = KEYS[1]',
-    sums,
-    words,
-    ...both,
-    'local function three() return two() + sums[1] end',
-    'return three()',
-  ]);
-});
-
 test('the generated module carries the types of the header', () => {
   const text = render(compiled);
   assert.match(
@@ -323,77 +282,10 @@ test('the generated module carries the types of the header', () => {
   assert.match(text, /export const scripts = \{ countAdd, countFail, drainOne, listEcho, tellOne };/);
 });
 
-test('what scripts share is written once, and each is put together as it was compiled', async () => {
-  const root = treeOf({
-    'lib/num.lua': '-- Numbers.\n\nlocal function half(n)\n  -- A remark.\n\n  return n / 2\nend\nlocal function twice(n) return n * 2 end',
-    'x/a.lua': `${HEAD}-- @include lib/num\nreturn half(#a) + twice(1)`,
-    'x/b.lua': `${HEAD}-- @include lib/num\nreturn half(#a) .. '\`\${1}\\n'`,
-    'x/c.lua': `${HEAD}-- @include lib/num\nreturn twice(#a)`,
-  });
-  const scripts = compileTree(root);
-  const path = join(root, 'scripts.gen.ts');
-  writeFileSync(path, render(scripts, new URL('../../src/store/script.ts', import.meta.url).pathname));
-  const module = (await import(path)) as { scripts: Record<string, Script<object, object, unknown>> };
-  for (const one of scripts) {
-    const made = module.scripts[`x${one.name.slice(-1).toUpperCase()}`];
-    assert.ok(made);
-    assert.equal(textOf(made), textOf(one));
-    assert.equal(made.sha, one.sha);
-    for (let at = 1; at <= one.pieces.length; at++) assert.equal(lineOf(made, at), lineOf(one, at));
-  }
-  const text = readFileSync(path, 'utf8');
-  assert.equal(text.split('return n / 2').length, 2);
-  assert.equal(text.split('return n * 2').length, 2);
-});
-
 test('every script of this project is accepted by Redis', async () => {
   for (const one of Object.values(generated)) assert.equal(await redis.script('LOAD', textOf(one)), one.sha);
 });
 
-const HEAD = '-- Does it.\n-- @key key string {t}:k\n-- @arg a string\n-- @reply number\n';
-const REFUSED: [what: string, files: Record<string, string>, problem: RegExp][] = [
-  ['no prose', { 'x/y.lua': '-- @reply number\nreturn 1' }, /lua\/x\/y\.lua:1: the first line must say/],
-  ['no reply', { 'x/y.lua': '-- Does it.\nreturn 1' }, /lua\/x\/y\.lua:1: no @reply/],
-  ['an unknown tag', { 'x/y.lua': '-- Does it.\n-- @arc a string\n-- @reply number\n' }, /lua\/x\/y\.lua:2: unknown tag @arc/],
-  ['an unknown type', { 'x/y.lua': '-- Does it.\n-- @arg a text\n-- @reply number\n' }, /lua\/x\/y\.lua:2: unknown type 'text'/],
-  ['an unknown flag', { 'x/y.lua': '-- Does it.\n-- @flags oom\n-- @reply number\n' }, /lua\/x\/y\.lua:2: unknown flag 'oom'/],
-  [
-    'a name twice',
-    { 'x/y.lua': '-- Does it.\n-- @arg a int\n-- @key a hash {t}\n-- @reply number\n' },
-    /lua\/x\/y\.lua:3: 'a' is declared twice/,
-  ],
-  ['a header line below the header', { 'x/y.lua': `${HEAD}return a\n-- @arg b int` }, /lua\/x\/y\.lua:6: a header line below/],
-  ['an include of nothing', { 'x/y.lua': `${HEAD}-- @include lib/z\nreturn a` }, /lua\/x\/y\.lua:5: nothing at lua\/lib\/z/],
-  ['long brackets', { 'x/y.lua': `${HEAD}return [[\n-- a\n]]` }, /lua\/x\/y\.lua:5: long brackets/],
-];
-
-for (const [what, files, problem] of REFUSED) {
-  test(`a script with ${what} does not compile`, () => {
-    assert.throws(() => compileTree(treeOf(files)), problem);
-  });
-}
-
-const LINTED: [body: string, problem: string][] = [
-  ['return a + b', "lua/x/y.lua:5: 'b' is not declared"],
-  ['c = 1\nreturn a', "lua/x/y.lua:5: 'c' is not declared"],
-  ["return redis.call('KEYS', a)", 'lua/x/y.lua:5: KEYS reaches over the whole server'],
-  ["local call = redis.call\n\nreturn call('flushall', a)", 'lua/x/y.lua:7: FLUSHALL reaches over the whole server'],
-  ['return ARGV[1] + a', 'lua/x/y.lua:5: KEYS and ARGV have names: declare @key, @arg or @rest'],
-  ['return math.random(a)', 'lua/x/y.lua:5: math.random: chance is an @arg'],
-  ['return cjson.encode(a)', 'lua/x/y.lua:5: cjson.encode: it turns [] into {} and rounds long numbers; keep the text that came in'],
-  ['return unpack(a)', 'lua/x/y.lua:5: unpack takes (t, i, j) with a bounded slice: it fails at 8,000 values'],
-  ['return 1', 'lua/x/y.lua:1: @arg a is not used'],
-  ['return a +', "lua/x/y.lua:5: <expression> expected near '<eof>'"],
-];
-
-for (const [body, problem] of LINTED) {
-  test(`the lint stops \`${body.split('\n').at(-1)}\``, () => {
-    const found = lintTree(treeOf({ 'x/y.lua': HEAD + body }));
-    assert.ok(found.includes(problem), found.join('\n'));
-  });
-}
-
-test('the lint finds nothing in scripts that keep the rules, and a library file that nothing includes', () => {
+test('the lint finds nothing in scripts that keep the rules', () => {
   assert.deepEqual(lintTree(treeOf(TREE)), []);
-  assert.deepEqual(lintTree(treeOf({ 'lib/z.lua': '-- Z.\nlocal z = 1' })), ['lua/lib/z.lua:1: nothing includes this file']);
 });
