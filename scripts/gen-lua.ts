@@ -13,11 +13,10 @@
 //
 // Comment lines and blank lines are not sent to Redis, nor what a script includes and does not use (lua-needed.ts); pieces know where
 // their lines come from, which keeps errors right.
-import { createHash } from 'node:crypto';
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import { type ArgType, type Piece, type ScriptSource, textOf } from '../src/store/script.ts';
+import type { ArgType, Piece, ScriptSource } from '../src/store/script.ts';
 import { needed } from './lua-needed.ts';
 
 /** TypeScript type of an argument and how Lua reads it from its text `#`. */
@@ -92,7 +91,6 @@ function compile(root: string, name: string): Compiled {
     keys: header.keys.map((key) => key.name),
     args: header.args.map((arg) => [arg.name, arg.type] as const),
     rest: header.rest?.name ?? null,
-    sha: createHash('sha1').update(textOf({ pieces })).digest('hex'),
     pieces,
     reply: header.reply,
     prose: header.prose,
@@ -284,7 +282,6 @@ function renderOne(one: Compiled, pieces: readonly string[]): string {
     `  keys: ${JSON.stringify(one.keys)},`,
     `  args: ${JSON.stringify(one.args)},`,
     `  rest: ${JSON.stringify(one.rest)},`,
-    `  sha: '${one.sha}',`,
     `  pieces: [${pieces.join(', ')}],`,
     '});',
   ].join('\n');

@@ -4,6 +4,7 @@
 // scripts when it restarts and a replica never had them, so every way of calling answers NOSCRIPT by sending the text.
 // A script that answered NOSCRIPT did nothing, so calling it again is always right. An earlier try of the same call may have: where its
 // connection was cut, on a server that is no more.
+import { createHash } from 'node:crypto';
 import type { ChainableCommander, Cluster, Redis } from 'ioredis';
 import { afterCut, unsure, wasCut } from './errors.ts';
 
@@ -23,8 +24,6 @@ export interface ScriptSource {
   readonly args: readonly (readonly [name: string, type: ArgType])[];
   /** Name of the argument that takes the rest of ARGV, or null. */
   readonly rest: string | null;
-  /** SHA-1 of the text, by which a server knows it. */
-  readonly sha: string;
   /** What the text consists of. Scripts share most of theirs. */
   readonly pieces: readonly Piece[];
 }
@@ -39,6 +38,8 @@ export type Buffers<T> = T extends string
       : T;
 
 export interface Script<K, A, R> extends ScriptSource {
+  /** SHA-1 of the text, by which a server knows it. */
+  readonly sha: string;
   call(redis: RedisClient, keys: K, args: A): Promise<R>;
   /** Like `call`, with strings of the reply as Buffers: for scripts that hand back what a caller stored. */
   callBuffer(redis: RedisClient, keys: K, args: A): Promise<Buffers<R>>;
@@ -57,8 +58,10 @@ export type PipelineReply = readonly [error: Error | null, reply: unknown, late:
 
 type Wire = (string | Buffer)[];
 
+type Known = ScriptSource & { readonly sha: string };
+
 interface Queued {
-  script: ScriptSource;
+  script: Known;
   wire: Wire;
   buffer: boolean;
 }
@@ -75,33 +78,38 @@ interface Queueing {
 
 /** Makes the typed caller of one script. */
 export function script<K extends object, A extends object, R>(source: ScriptSource): Script<K, A, R> {
-  const { sha } = source;
+  // A thread calls some of all scripts: the hash of one is made when that is called first.
+  let made: string | undefined;
+  const sha = (): string => (made ??= createHash('sha1').update(textOf(source)).digest('hex'));
   const run = async (redis: RedisClient, keys: K, args: A, buffer: boolean): Promise<unknown> => {
     const wire = toWire(source, keys as Record<string, unknown>, args as Record<string, unknown>);
     const count = source.keys.length;
     let cut: boolean;
     try {
-      return await (buffer ? redis.callBuffer('evalsha', [sha, count, ...wire]) : redis.evalsha(sha, count, wire));
+      return await (buffer ? redis.callBuffer('evalsha', [sha(), count, ...wire]) : redis.evalsha(sha(), count, wire));
     } catch (error) {
-      if (!isNoScript(error)) throw located(error, source);
+      if (!isNoScript(error)) throw located(error, self);
       cut = wasCut(error);
     }
     try {
       return await (buffer ? redis.callBuffer('eval', [textOf(source), count, ...wire]) : redis.eval(textOf(source), count, wire));
     } catch (error) {
-      throw located(cut ? unsure(error) : error, source);
+      throw located(cut ? unsure(error) : error, self);
     }
   };
   const add = (pipeline: ChainableCommander, keys: K, args: A, buffer: boolean): void => {
     const wire = toWire(source, keys as Record<string, unknown>, args as Record<string, unknown>);
     const queueing = pipeline as Queueing;
     queueing[QUEUED] ??= new Map();
-    queueing[QUEUED].set(pipeline.length, { script: source, wire, buffer });
-    if (buffer) pipeline.callBuffer('evalsha', [sha, source.keys.length, ...wire]);
-    else pipeline.evalsha(sha, source.keys.length, wire);
+    queueing[QUEUED].set(pipeline.length, { script: self, wire, buffer });
+    if (buffer) pipeline.callBuffer('evalsha', [sha(), source.keys.length, ...wire]);
+    else pipeline.evalsha(sha(), source.keys.length, wire);
   };
-  return {
+  const self: Script<K, A, R> = {
     ...source,
+    get sha() {
+      return sha();
+    },
     call: (redis, keys, args) => run(redis, keys, args, false) as Promise<R>,
     callBuffer: (redis, keys, args) => run(redis, keys, args, true) as Promise<Buffers<R>>,
     callToldFirst: async (redis, keys, args) => {
@@ -119,6 +127,7 @@ export function script<K extends object, A extends object, R>(source: ScriptSour
     queue: (pipeline, keys, args) => add(pipeline, keys, args, false),
     queueBuffer: (pipeline, keys, args) => add(pipeline, keys, args, true),
   };
+  return self;
 }
 
 /**
@@ -198,7 +207,7 @@ function isNoScript(error: unknown): error is Error {
 }
 
 /** Turns `user_script:12` in an error into the file and line a person can open. */
-function located<E>(error: E, source: ScriptSource): E {
+function located<E>(error: E, source: Known): E {
   if (!(error instanceof Error)) return error;
   const at = (text: string): string =>
     text

@@ -1858,7 +1858,6 @@ export const batchAdd = script<{ meta: string }, { core: string; account: string
   keys: ["meta"],
   args: [["core","string"],["account","string"],["op","string"],["total","int"],["expires_from_ms","int"],["expiration_ms","int"],["idem_key","string"],["idem_print","string"],["idem_extra","bytes"],["now_ms","now"]],
   rest: "parts",
-  sha: 'c5b1385f0ccac85976d671ce59213ff11ad55470',
   pieces: [["lua/batch/add.lua", 1, `#!lua
 
 
@@ -1963,7 +1962,6 @@ export const batchCancel = script<{ meta: string }, { core: string; account: str
   keys: ["meta"],
   args: [["core","string"],["account","string"],["keep_ms","int"],["now_ms","now"]],
   rest: null,
-  sha: 'bbb3953608290c5d717ffccd48c07c9b774468bc',
   pieces: [["lua/batch/cancel.lua", 1, `#!lua flags=allow-oom
 
 
@@ -2001,7 +1999,6 @@ export const batchCreate = script<{ meta: string }, { core: string; account: str
   keys: ["meta"],
   args: [["core","string"],["account","string"],["doc","bytes"],["total","int"],["last_bytes","int"],["expiration_ms","int"],["expires_from_ms","int"],["movable","int"],["hold","int"],["labels","string"],["notify","string"],["idem_key","string"],["idem_print","string"],["idem_extra","bytes"],["now_ms","now"]],
   rest: "parts",
-  sha: '75724fc37bdd5b018f794ff820471f51bdd21367',
   pieces: [["lua/batch/create.lua", 1, `#!lua
 
 
@@ -2103,7 +2100,6 @@ export const batchDelete = script<{ meta: string }, { core: string; account: str
   keys: ["meta"],
   args: [["core","string"],["account","string"],["now_ms","now"]],
   rest: null,
-  sha: '3f1d96b8a6fa20aefc999da331a77d695cc661c8',
   pieces: [["lua/batch/delete.lua", 1, `#!lua flags=allow-oom
 
 
@@ -2136,7 +2132,6 @@ export const batchInspect = script<{ meta: string }, { keep_ms: number; tray_kee
   keys: ["meta"],
   args: [["keep_ms","int"],["tray_keep_ms","int"],["now_ms","now"]],
   rest: "cores",
-  sha: '274d3e687715a0d0ab27134a080a3379e7fd6d32',
   pieces: [["lua/batch/inspect.lua", 1, `#!lua flags=no-writes
 
 
@@ -2173,7 +2168,6 @@ export const batchRead = script<{ meta: string }, { limit: number; now_ms?: numb
   keys: ["meta"],
   args: [["limit","int"],["now_ms","now"]],
   rest: "reads",
-  sha: '41ba5f9eaa98f50fb65af5d18dd380aa453b44c5',
   pieces: [["lua/batch/read.lua", 1, `#!lua flags=allow-oom
 
 
@@ -2203,7 +2197,6 @@ export const batchRelease = script<{ meta: string }, { core: string; account: st
   keys: ["meta"],
   args: [["core","string"],["account","string"],["keep_ms","int"],["now_ms","now"]],
   rest: null,
-  sha: 'f5eb742bec1156ed05d336a4f165d03bfd8587e1',
   pieces: [["lua/batch/release.lua", 1, `#!lua flags=allow-oom
 
 
@@ -2233,7 +2226,6 @@ export const batchRepair = script<{ meta: string }, { core: string; seen: string
   keys: ["meta"],
   args: [["core","string"],["seen","string"],["total","int"],["completed","int"],["failed","int"],["cancelled","int"],["running","int"],["keep_ms","int"],["tray_keep_ms","int"],["now_ms","now"]],
   rest: null,
-  sha: 'd69c1e04e497cb0922298fc2754ab9e7a75ac2ed',
   pieces: [["lua/batch/repair.lua", 1, `#!lua flags=allow-oom
 
 
@@ -2302,7 +2294,6 @@ export const batchRequeue = script<{ meta: string }, { core: string; seen: strin
   keys: ["meta"],
   args: [["core","string"],["seen","string"],["keep_ms","int"],["tray_keep_ms","int"],["now_ms","now"]],
   rest: "parts",
-  sha: '0fbe055c4648221c45b5e49798192723288f4637',
   pieces: [["lua/batch/requeue.lua", 1, `#!lua flags=allow-oom
 
 
@@ -2391,7 +2382,6 @@ export const batchRetry = script<{ meta: string }, { core: string; account: stri
   keys: ["meta"],
   args: [["core","string"],["account","string"],["op","string"],["expiration_ms","int"],["idem_key","string"],["idem_print","string"],["idem_extra","bytes"],["now_ms","now"]],
   rest: null,
-  sha: '97f95b2f1750f681eca4012f47fa7725d0229ff3',
   pieces: [["lua/batch/retry.lua", 1, `#!lua
 
 
@@ -2438,7 +2428,6 @@ export const batchSweep = script<{ meta: string }, { core: string; account: stri
   keys: ["meta"],
   args: [["core","string"],["account","string"],["tasks_max","int"]],
   rest: null,
-  sha: '6be9c03f6f319acf4960254f6aa70e9951375629',
   pieces: [["lua/batch/sweep.lua", 1, `#!lua flags=allow-oom
 
 
@@ -2474,7 +2463,6 @@ export const idemBegin = script<{ meta: string }, { idem_key: string; note: stri
   keys: ["meta"],
   args: [["idem_key","string"],["note","string"],["idem_print","string"]],
   rest: null,
-  sha: '2ad77ff0a42f8122e34bc7f908223e3ca6889025',
   pieces: [["lua/idem/begin.lua", 1, `#!lua
 
 
@@ -2497,7 +2485,6 @@ export const idemFinish = script<{ meta: string }, { idem_key: string; idem_prin
   keys: ["meta"],
   args: [["idem_key","string"],["idem_print","string"],["answer","bytes"]],
   rest: null,
-  sha: 'a2126dd075a80735d5802c53c3bfe9926d076e2b',
   pieces: [["lua/idem/finish.lua", 1, `#!lua
 
 local meta = KEYS[1]
@@ -2516,7 +2503,6 @@ export const idemForget = script<{ meta: string }, { idem_key: string; idem_prin
   keys: ["meta"],
   args: [["idem_key","string"],["idem_print","string"]],
   rest: null,
-  sha: '71a804e8bcb063f054a505baba0129ba2339f677',
   pieces: [["lua/idem/forget.lua", 1, `#!lua
 
 local meta = KEYS[1]
@@ -2534,7 +2520,6 @@ export const installationGrow = script<{ shared: string }, { wanted: number }, [
   keys: ["shared"],
   args: [["wanted","int"]],
   rest: null,
-  sha: '7dbfd7cbd59ae4bc8fd5658db3bbfb963bad894e',
   pieces: [["lua/installation/grow.lua", 1, `#!lua
 
 local shared = KEYS[1]
@@ -2552,7 +2537,6 @@ export const limiterCreate = script<{ meta: string }, { core: string; account: s
   keys: ["meta"],
   args: [["core","string"],["account","string"],["now_us","now_us"]],
   rest: "fields",
-  sha: 'b4e119e16aed541b5f8e1d9e56d5b1f02b82038e',
   pieces: [["lua/limiter/create.lua", 1, `#!lua
 
 local meta = KEYS[1]
@@ -2575,7 +2559,6 @@ export const limiterDelete = script<{ meta: string }, { core: string; account: s
   keys: ["meta"],
   args: [["core","string"],["account","string"],["now_us","now_us"]],
   rest: null,
-  sha: '38515d407574d493cecda138729200cd3b3b1010',
   pieces: [["lua/limiter/delete.lua", 1, `#!lua flags=allow-oom
 
 
@@ -2598,7 +2581,6 @@ export const limiterPatch = script<{ meta: string }, { core: string; account: st
   keys: ["meta"],
   args: [["core","string"],["account","string"],["now_us","now_us"]],
   rest: "fields",
-  sha: '9a05e9404ca8898c4d62f0a4b8139b534511accc',
   pieces: [["lua/limiter/patch.lua", 1, `#!lua
 
 local meta = KEYS[1]
@@ -2638,7 +2620,6 @@ export const limiterPause = script<{ meta: string }, { core: string; account: st
   keys: ["meta"],
   args: [["core","string"],["account","string"],["until_ms","string"],["now_us","now_us"]],
   rest: null,
-  sha: 'c71a47574cada1f1fe89e330f5b1019d8f8f9b87',
   pieces: [["lua/limiter/pause.lua", 1, `#!lua flags=allow-oom
 
 
@@ -2664,7 +2645,6 @@ export const limiterRead = script<{ meta: string }, { core: string; now_us?: num
   keys: ["meta"],
   args: [["core","string"],["now_us","now_us"]],
   rest: null,
-  sha: '847faa08e9e03795b7aa8ef23b607b685a71afd6',
   pieces: [["lua/limiter/read.lua", 1, `#!lua flags=no-writes
 
 
@@ -2680,7 +2660,6 @@ export const limiterReset = script<{ meta: string }, { core: string; account: st
   keys: ["meta"],
   args: [["core","string"],["account","string"],["now_us","now_us"]],
   rest: null,
-  sha: 'a9f021b226d2b11b0873733173781470cb5940f7',
   pieces: [["lua/limiter/reset.lua", 1, `#!lua flags=allow-oom
 
 
@@ -2704,7 +2683,6 @@ export const limiterResume = script<{ meta: string }, { core: string; account: s
   keys: ["meta"],
   args: [["core","string"],["account","string"],["now_us","now_us"]],
   rest: null,
-  sha: '571ff734fc085926da7cc6c04472d907f43e1acf',
   pieces: [["lua/limiter/resume.lua", 1, `#!lua flags=allow-oom
 
 
@@ -2728,7 +2706,6 @@ export const limiterUsage = script<{ meta: string }, { core: string; account: st
   keys: ["meta"],
   args: [["core","string"],["account","string"],["now_us","now_us"]],
   rest: null,
-  sha: '85b4d96ff2ba7a3b5c104541be27b4f63ee3df7f',
   pieces: [["lua/limiter/usage.lua", 1, `#!lua flags=no-writes
 
 
@@ -2756,7 +2733,6 @@ export const memberBeat = script<{ members: string; crons: string }, { id: strin
   keys: ["members","crons"],
   args: [["id","string"],["callbacks","int"],["cron","int"],["silence_ms","int"],["ahead_ms","int"],["now_ms","now"]],
   rest: null,
-  sha: '92eca8ca0f392de52967734a2167d1cbfc53fdb8',
   pieces: [["lua/member/beat.lua", 1, `#!lua flags=allow-oom
 
 
@@ -2822,7 +2798,6 @@ export const namesConfirm = script<{ names: string; reserved: string; list: stri
   keys: ["names","reserved","list"],
   args: [["name","string"],["core","string"],["created_ms","int"]],
   rest: null,
-  sha: '2a8b7957fbb6f847dcfbc023ae604456eef3b960',
   pieces: [["lua/names/confirm.lua", 1, `#!lua flags=allow-oom
 
 
@@ -2846,7 +2821,6 @@ export const namesFree = script<{ names: string; reserved: string; list: string 
   keys: ["names","reserved","list"],
   args: [["name","string"],["core","string"],["confirmed","int"]],
   rest: null,
-  sha: 'd9558e4d909336f6338602bc0e354c9f43688060',
   pieces: [["lua/names/free.lua", 1, `#!lua flags=allow-oom
 
 
@@ -2873,7 +2847,6 @@ export const namesList = script<{ reserved: string; list: string }, { limit: num
   keys: ["reserved","list"],
   args: [["limit","int"],["offset","int"],["after_ms","string"],["after","string"],["stale_ms","int"],["now_ms","now"]],
   rest: null,
-  sha: 'b96c1f1cf4e6fd7d3693c0d3fdcc9175545be5b5',
   pieces: [["lua/names/list.lua", 1, `#!lua flags=no-writes
 
 
@@ -2911,7 +2884,6 @@ export const namesReserve = script<{ names: string; reserved: string }, { name: 
   keys: ["names","reserved"],
   args: [["name","string"],["core","string"],["now_ms","now"]],
   rest: null,
-  sha: '9004734e7097809fa2979ed5a440d61768c20e46',
   pieces: [["lua/names/reserve.lua", 1, `#!lua
 
 
@@ -2943,7 +2915,6 @@ export const notificationRedeliver = script<{ meta: string }, { core: string; in
   keys: ["meta"],
   args: [["core","string"],["index","int"],["account","string"],["now_ms","now"]],
   rest: null,
-  sha: 'f9dabfb325e0357073d091b2492e3344bd9de734',
   pieces: [["lua/notification/redeliver.lua", 1, `#!lua
 
 local meta = KEYS[1]
@@ -2983,7 +2954,6 @@ export const outboxAck = script<{ meta: string }, { destination: number; mark: n
   keys: ["meta"],
   args: [["destination","int"],["mark","number"],["now_ms","now"]],
   rest: "messages",
-  sha: '112aec5d194542e544dae32b92c0b6e59c26ab8d',
   pieces: [["lua/outbox/ack.lua", 1, `#!lua flags=allow-oom
 
 
@@ -3030,7 +3000,6 @@ export const outboxAsk = script<{ meta: string }, { fields: readonly RestValue[]
   keys: ["meta"],
   args: [],
   rest: "fields",
-  sha: '9687bcd5a35fbe2fad806c2c688649f55e1eaee7',
   pieces: [["lua/outbox/ask.lua", 1, `#!lua flags=no-writes
 
 
@@ -3049,7 +3018,6 @@ export const outboxAway = script<{ meta: string }, { asked_ms: number; now_ms?: 
   keys: ["meta"],
   args: [["asked_ms","int"],["now_ms","now"]],
   rest: "answers",
-  sha: 'a0582c8f0bf7903a3ef2d55472a8b258400bab48',
   pieces: [["lua/outbox/away.lua", 1, `#!lua flags=allow-oom
 
 
@@ -3105,7 +3073,6 @@ export const outboxOverdue = script<{ meta: string }, { after_ms: number; limit:
   keys: ["meta"],
   args: [["after_ms","int"],["limit","int"],["now_ms","now"]],
   rest: null,
-  sha: '21c46a158b3b9a79848e87dd6cf18ceb3362e702',
   pieces: [["lua/outbox/overdue.lua", 1, `#!lua flags=allow-oom
 
 
@@ -3139,7 +3106,6 @@ export const outboxReceive = script<{ meta: string }, { source: number; source_m
   keys: ["meta"],
   args: [["source","int"],["source_ms","number"],["unsure_ms","number"],["ahead_ms","number"],["keep_ms","int"],["tray_keep_ms","int"],["now_us","now_us"]],
   rest: "messages",
-  sha: 'cf609b8beb1777b849ae931db2b582b062c71533',
   pieces: [["lua/outbox/receive.lua", 1, `#!lua flags=allow-oom
 
 
@@ -3423,7 +3389,6 @@ export const outboxSlice = script<{ meta: string }, { messages_max: number; dest
   keys: ["meta"],
   args: [["messages_max","int"],["destinations_max","int"],["now_ms","now"]],
   rest: "skip",
-  sha: '5e32ea5bbd248c37cf66b846f6988d09f02da9b6',
   pieces: [["lua/outbox/slice.lua", 1, `#!lua flags=no-writes
 
 
@@ -3463,7 +3428,6 @@ export const partitionClaim = script<{ meta: string }, { holder: string; call_no
   keys: ["meta"],
   args: [["holder","string"],["call_no","int"],["budget","int"],["room","int"],["recoveries_max","int"],["grace_ms","int"],["notes","int"],["suspects","int"],["now_ms","now"]],
   rest: "limits",
-  sha: '9b1cb930ac2ce80e8fadb8f7a0ab0c5f10711b07',
   pieces: [["lua/partition/claim.lua", 1, `#!lua flags=allow-oom
 
 
@@ -3955,7 +3919,6 @@ export const partitionGrant = script<{ meta: string }, { lanes_max: number; task
   keys: ["meta"],
   args: [["lanes_max","int"],["tasks_max","int"],["ahead_us","int"],["now_us","now_us"]],
   rest: null,
-  sha: '4914ceb8ba9e0f8c353b6930605a84acf29ada13',
   pieces: [["lua/partition/grant.lua", 1, `#!lua flags=allow-oom
 
 
@@ -4294,7 +4257,6 @@ export const partitionLate = script<{ meta: string }, { now_ms?: number | '' | u
   keys: ["meta"],
   args: [["now_ms","now"]],
   rest: "lates",
-  sha: '0d3705337d89d70bcc099a45120aa50b1bb9e4c1',
   pieces: [["lua/partition/late.lua", 1, `#!lua flags=allow-oom
 
 
@@ -4312,7 +4274,6 @@ export const partitionLook = script<{ meta: string }, { kinds: string; now_ms?: 
   keys: ["meta"],
   args: [["kinds","string"],["now_ms","now"]],
   rest: "lanes",
-  sha: '7c8a06ef03a6f8be8f539d3bf717847debb902a1',
   pieces: [["lua/partition/look.lua", 1, `#!lua flags=no-writes
 
 
@@ -4347,7 +4308,6 @@ export const partitionMend = script<{ meta: string }, { now_ms?: number | '' | u
   keys: ["meta"],
   args: [["now_ms","now"]],
   rest: "names",
-  sha: 'af5d1ba875716cec40bc08fbafa0e91c379f52fd',
   pieces: [["lua/partition/mend.lua", 1, `#!lua flags=allow-oom
 
 
@@ -4414,7 +4374,6 @@ export const partitionOffer = script<{ meta: string }, { does: string; holder: s
   keys: ["meta"],
   args: [["does","string"],["holder","string"],["call_no","int"],["grace_ms","int"],["now_ms","now"]],
   rest: null,
-  sha: '2328d6383d44fceec8225418d75da063931070aa',
   pieces: [["lua/partition/offer.lua", 1, `#!lua flags=allow-oom
 
 
@@ -4438,7 +4397,6 @@ export const partitionSettle = script<{ meta: string }, { holder: string; keep_m
   keys: ["meta"],
   args: [["holder","string"],["keep_ms","int"],["tray_keep_ms","int"],["now_ms","now"]],
   rest: "parts",
-  sha: '7dd2e9a3cc2e70db33e6fa9b5aafbb9415ab8436',
   pieces: [["lua/partition/settle.lua", 1, `#!lua flags=allow-oom
 
 
@@ -4656,7 +4614,6 @@ export const partitionTick = script<{ meta: string }, { holder: string; silence_
   keys: ["meta"],
   args: [["holder","string"],["silence_ms","int"],["gap_ms","int"],["keep_ms","int"],["tray_keep_ms","int"],["recoveries_max","int"],["pressure","int"],["now_ms","now"]],
   rest: null,
-  sha: '80937fa88e8cf927c80d162b04bf5db8201ddb8b',
   pieces: [["lua/partition/tick.lua", 1, `#!lua flags=allow-oom
 
 
@@ -5003,7 +4960,6 @@ export const quotaTake = script<{ window: string }, { limit: number; now_ms?: nu
   keys: ["window"],
   args: [["limit","int"],["now_ms","now"]],
   rest: null,
-  sha: '6b779525cfc6e9e36ac5ca61a7819f28321ad6ce',
   pieces: [["lua/quota/take.lua", 1, `#!lua flags=allow-oom
 
 
@@ -5020,7 +4976,6 @@ export const scheduleCreate = script<{ meta: string }, { core: string; account: 
   keys: ["meta"],
   args: [["core","string"],["account","string"],["status","string"],["tick","string"],["due","string"],["idem_key","string"],["idem_print","string"],["idem_extra","bytes"],["now_ms","now"]],
   rest: "parts",
-  sha: '89437389fd772fe5667af28ca56674bae3510944',
   pieces: [["lua/schedule/create.lua", 1, `#!lua
 
 
@@ -5065,7 +5020,6 @@ export const scheduleDelete = script<{ meta: string }, { core: string; account: 
   keys: ["meta"],
   args: [["core","string"],["account","string"]],
   rest: null,
-  sha: '5bea84a9c464219f158b0951ead82e312761c60f',
   pieces: [["lua/schedule/delete.lua", 1, `#!lua flags=allow-oom
 
 
@@ -5090,7 +5044,6 @@ export const scheduleDue = script<{ meta: string }, { most: number; now_ms?: num
   keys: ["meta"],
   args: [["most","int"],["now_ms","now"]],
   rest: null,
-  sha: '2f7c6518427e8654ece30cbb1c35b8469277b687',
   pieces: [["lua/schedule/due.lua", 1, `#!lua flags=no-writes
 
 
@@ -5118,7 +5071,6 @@ export const scheduleFire = script<{ meta: string }, { core: string; version: st
   keys: ["meta"],
   args: [["core","string"],["version","string"],["tick","int"],["verdict","string"],["ticks","int"],["next_tick","string"],["next_due","string"],["run_core","string"],["staged","int"],["grace_ms","int"],["now_ms","now"]],
   rest: "parts",
-  sha: 'c198de56a5595e56364d41ae0fc6c3c62f38396e',
   pieces: [["lua/schedule/fire.lua", 1, `#!lua
 
 
@@ -5213,7 +5165,6 @@ export const scheduleLook = script<{ meta: string }, { now_ms?: number | '' | un
   keys: ["meta"],
   args: [["now_ms","now"]],
   rest: null,
-  sha: '9ed95ebcab7ec03c9136ef3c9e3eee0b51b93d7d',
   pieces: [["lua/schedule/look.lua", 1, `#!lua flags=no-writes
 
 
@@ -5228,7 +5179,6 @@ export const schedulePatch = script<{ meta: string }, { core: string; account: s
   keys: ["meta"],
   args: [["core","string"],["account","string"],["version","string"],["status","string"],["tick","string"],["due","string"],["template","string"],["now_ms","now"]],
   rest: "parts",
-  sha: 'ea5b23a3af65b1624ea1ff7732f09a6eee400e1e',
   pieces: [["lua/schedule/patch.lua", 1, `#!lua
 
 
@@ -5281,7 +5231,6 @@ export const scheduleRead = script<{ meta: string }, { core: string; account: st
   keys: ["meta"],
   args: [["core","string"],["account","string"],["now_ms","now"]],
   rest: null,
-  sha: '7ee2a944fd2ed12c1fea4af9a8da58ee94e5856b',
   pieces: [["lua/schedule/read.lua", 1, `#!lua flags=no-writes
 
 
@@ -5302,7 +5251,6 @@ export const scheduleRuns = script<{ meta: string }, { core: string; account: st
   keys: ["meta"],
   args: [["core","string"],["account","string"],["offset","int"],["most","int"]],
   rest: null,
-  sha: '364e930399156a96f19f140436a01059cc36c42b',
   pieces: [["lua/schedule/runs.lua", 1, `#!lua flags=no-writes
 
 
@@ -5336,7 +5284,6 @@ export const scheduleStage = script<{ meta: string }, { core: string; template: 
   keys: ["meta"],
   args: [["core","string"],["template","string"],["batch","string"],["base","string"],["ttl_ms","int"]],
   rest: null,
-  sha: '77c8ca854e45ee000a81f1b3393650a5bf49add2',
   pieces: [["lua/schedule/stage.lua", 1, `#!lua
 
 
@@ -5359,7 +5306,6 @@ export const scheduleTrigger = script<{ meta: string }, { core: string; account:
   keys: ["meta"],
   args: [["core","string"],["account","string"],["template","string"],["op","string"],["run_core","string"],["staged","int"],["trace","string"],["idem_key","string"],["idem_print","string"],["idem_extra","bytes"],["now_ms","now"]],
   rest: "parts",
-  sha: '08648f83eabd0264ea50f68a729ac3e877b6755a',
   pieces: [["lua/schedule/trigger.lua", 1, `#!lua
 
 local meta = KEYS[1]
@@ -5405,7 +5351,6 @@ export const secretEnsure = script<{ secrets: string }, { id: string; secret: st
   keys: ["secrets"],
   args: [["id","string"],["secret","string"],["now_ms","now"]],
   rest: null,
-  sha: '7ff4278aa4a84baebc8a6513bc099fbf29931c43',
   pieces: [["lua/secret/ensure.lua", 1, `#!lua
 
 local secrets = KEYS[1]
@@ -5441,7 +5386,6 @@ export const secretRotate = script<{ secrets: string }, { id: string; secret: st
   keys: ["secrets"],
   args: [["id","string"],["secret","string"],["overlap_ms","int"],["now_ms","now"]],
   rest: null,
-  sha: '8bd5982747600c95dc6fdff51bd1519749dd54d4',
   pieces: [["lua/secret/rotate.lua", 1, `#!lua
 
 
@@ -5488,7 +5432,6 @@ export const streamLook = script<{ meta: string }, { core: string; watch_ms: num
   keys: ["meta"],
   args: [["core","string"],["watch_ms","int"],["tasks","int"],["max","int"],["place_ms","int"],["now_ms","now"]],
   rest: "streams",
-  sha: 'c1d89137cc4cc08a7624a26e6def69d7d97a14ec',
   pieces: [["lua/stream/look.lua", 1, `#!lua flags=allow-oom
 
 
@@ -5541,7 +5484,6 @@ export const streamTake = script<{ meta: string }, { core: string; account: stri
   keys: ["meta"],
   args: [["core","string"],["account","string"],["ticket","string"],["stream","string"],["max","int"],["place_ms","int"],["now_ms","now"]],
   rest: null,
-  sha: 'c0aa17777fa942442783025324cccbc01ad23511',
   pieces: [["lua/stream/take.lua", 1, `#!lua flags=allow-oom
 
 
@@ -5578,7 +5520,6 @@ export const streamTicket = script<{ meta: string }, { core: string; account: st
   keys: ["meta"],
   args: [["core","string"],["account","string"],["ticket","string"],["ttl_ms","int"],["now_ms","now"]],
   rest: null,
-  sha: 'e897b2620f658a16a2c9faefed390297d6d16875',
   pieces: [["lua/stream/ticket.lua", 1, `#!lua flags=allow-oom
 
 
@@ -5600,7 +5541,6 @@ export const taskCancel = script<{ meta: string }, { core: string; index: number
   keys: ["meta"],
   args: [["core","string"],["index","int"],["account","string"],["keep_ms","int"],["tray_keep_ms","int"],["now_ms","now"]],
   rest: null,
-  sha: 'da8962cd7bdd53b16562f2ebd191af63f076aed5',
   pieces: [["lua/task/cancel.lua", 1, `#!lua flags=allow-oom
 
 
@@ -5635,7 +5575,6 @@ export const taskCreate = script<{ meta: string }, { core: string; account: stri
   keys: ["meta"],
   args: [["core","string"],["account","string"],["op","string"],["total","int"],["place","int"],["idem_key","string"],["idem_print","string"],["idem_extra","bytes"],["now_ms","now"]],
   rest: "parts",
-  sha: '35ac56ba8a5698433512b386b45016dd359d982a',
   pieces: [["lua/task/create.lua", 1, `#!lua
 
 
@@ -5773,7 +5712,6 @@ export const taskRetry = script<{ meta: string }, { core: string; index: number;
   keys: ["meta"],
   args: [["core","string"],["index","int"],["account","string"],["origin","string"],["timeout_s","int"],["limiter","string"],["cost","int"],["valid_ms","int"],["expiration_ms","int"],["now_ms","now"]],
   rest: null,
-  sha: 'a52129337700c93e29cc59c73e31ea2878f8fb30',
   pieces: [["lua/task/retry.lua", 1, `#!lua
 
 
