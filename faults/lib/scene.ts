@@ -158,13 +158,13 @@ export class Scene {
   }
 
   /**
-   * Calls that may be made again where who made them died just now: those without an answer, and those whose outcome may not have
-   * been told. What the dead had written is still on its way, so this waits a moment.
+   * Calls that may be made again where who made them was struck at `struck_ms`: those without an answer, and those whose outcome may
+   * not have been told. A busy machine can take half a second to bury a process. What the dead had written is still on its way, so this
+   * waits a moment.
    */
-  async atRisk(): Promise<number> {
-    const now_ms = Date.now();
+  async atRisk(struck_ms = Date.now()): Promise<number> {
     await this.lasts(ARRIVAL_MS);
-    return this.calls().filter((call) => !call.answered || call.at_ms > now_ms - UNTOLD_MS).length;
+    return this.calls().filter((call) => !call.answered || call.at_ms > struck_ms - UNTOLD_MS).length;
   }
 
   /** The fault begins now. */

@@ -16,9 +16,10 @@ export const processKilled: Fault = {
     const held = await scene.hold(HELD);
     const lonely = await scene.flying(dies);
     scene.begins();
+    const struck_ms = Date.now();
     await dies.kill9();
     scene.over();
-    const risk = (await scene.atRisk()) - HELD + lonely;
+    const risk = (await scene.atRisk(struck_ms)) - HELD + lonely;
     held.release();
     await scene.driver.more(scene.some);
     scene.figure('in_flight', lonely);

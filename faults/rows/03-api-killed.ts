@@ -23,12 +23,13 @@ export const apiKilled: Fault = {
     for (let kill = 0; kill < kills; kill++) {
       await sleep(scene.chance.int(0, KILL_MS_MAX));
       const [dies] = scene.engines;
+      const struck_ms = Date.now();
       if (kill === 0) scene.begins();
       if (dies !== undefined) {
         scene.forget(dies);
         await dies.kill9();
       }
-      risk += await scene.atRisk();
+      risk += await scene.atRisk(struck_ms);
       await scene.engine({ redis_url });
     }
     scene.over();

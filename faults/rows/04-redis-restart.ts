@@ -17,8 +17,9 @@ export const redisRestart: Fault = {
     await scene.driver.more(scene.some);
     const held = await scene.hold(HELD);
     scene.begins();
+    const struck_ms = Date.now();
     await redis.kill9();
-    const risk = await scene.atRisk();
+    const risk = await scene.atRisk(struck_ms);
     held.release();
     await checkOutage(scene);
     await scene.lasts(AWAY_MS);

@@ -30,7 +30,7 @@ async function run(scene: Scene, durability: Durability, pair: Pair): Promise<Ju
   const killed_ms = Date.now();
   await pair.kill();
   scene.over();
-  const lately = await scene.atRisk();
+  const lately = await scene.atRisk(killed_ms);
   held.release();
   await pair.replaced();
   scene.figure('failover_s', (Date.now() - killed_ms) / 1_000);

@@ -37,10 +37,11 @@ export const webSockets: Fault = {
     }
     scene.begins();
     scene.forget(dies);
+    const struck_ms = Date.now();
     await dies.kill9();
     scene.over();
     const killed_ms = performance.now();
-    const risk = await scene.atRisk();
+    const risk = await scene.atRisk(struck_ms);
     const codes = await Promise.all(owned.map(({ ended }) => ended));
     scene.check(
       codes.every((code) => code === 1006),

@@ -1,6 +1,9 @@
 // What a process holds in memory.
 import { readFileSync } from 'node:fs';
 import type { Engine } from './engine.ts';
+import { until } from './redis.ts';
+
+const COLLECTED_MS_MAX = 20_000;
 
 /**
  * Arguments of Node with which a server, when it gets SIGUSR2, collects its garbage in all of its threads and logs what is left. What the system
@@ -37,6 +40,13 @@ function tells(): string {
 /** What such a server has told so far, in MB, the latest last. */
 export function keptMb(engine: Engine): number[] {
   return engine.logs().flatMap((line) => (line.startsWith('kept ') ? [Number(line.slice(5)) / 1e6] : []));
+}
+
+/** Resolves when the main thread of such a server has collected its garbage. */
+export async function collected(engine: Engine): Promise<void> {
+  const told = keptMb(engine).length;
+  engine.signal('SIGUSR2');
+  await until(() => keptMb(engine).length > told, COLLECTED_MS_MAX, 'the garbage to be collected');
 }
 
 export function rssMb(pid: number): number {
