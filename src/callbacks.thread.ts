@@ -18,6 +18,7 @@ import type { Keep } from './store/batches.ts';
 import { type ConnectionSpec, joinStore } from './store/connect.ts';
 import { type DurabilityMode, openDurability } from './store/durability.ts';
 import type { JobInput } from './threads/pool.ts';
+import { YoungSpace } from './threads/young-space.ts';
 import type { OpenTracing } from './tracing/attempts.ts';
 import type { TracingSettings } from './tracing/settings.ts';
 
@@ -153,7 +154,12 @@ export async function runCallbacks({ data, port }: JobInput<CallbackThreadData>,
   });
   await shard.start();
   await reconciler.start();
-  const posting = setInterval(() => post(port, metrics, limiters), SNAPSHOT_MS);
+  // An express never has much to do, and short collections serve it better.
+  const young_space = data.express ? null : new YoungSpace();
+  const posting = setInterval(() => {
+    post(port, metrics, limiters);
+    young_space?.tick();
+  }, SNAPSHOT_MS);
   const deadline_ms = await untilStop(port, shard, (partitions) => {
     owned = new Set(partitions);
   });
