@@ -152,7 +152,7 @@ const SHOWN: readonly Shown[] = [
   },
   {
     row: 'idle',
-    what: 'idle, CPU of one core in the seconds 3 to 28 after some work; later, in the table above',
+    what: 'idle, CPU of one core in the seconds 3 to 28 after some work; of a server that had none, in the table above',
     sluice: (of) => `${of('engine_cpu_percent')} %`,
   },
 ];

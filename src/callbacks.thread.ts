@@ -1,4 +1,5 @@
 // A callback thread: opens its own Redis and outbound clients and turns the partitions that the main thread gives it.
+import { getHeapSpaceStatistics } from 'node:v8';
 import { BroadcastChannel, type MessagePort } from 'node:worker_threads';
 import { RECOVERIES_MAX } from './base/limits.ts';
 import { createLog, limitedLog } from './base/log.ts';
@@ -18,7 +19,7 @@ import type { Keep } from './store/batches.ts';
 import { type ConnectionSpec, joinStore } from './store/connect.ts';
 import { type DurabilityMode, openDurability } from './store/durability.ts';
 import type { JobInput } from './threads/pool.ts';
-import { YoungSpace } from './threads/young-space.ts';
+import { YoungSpace, youngBytes } from './threads/young-space.ts';
 import type { OpenTracing } from './tracing/attempts.ts';
 import type { TracingSettings } from './tracing/settings.ts';
 
@@ -83,6 +84,7 @@ export async function runCallbacks({ data, port }: JobInput<CallbackThreadData>,
   const store = await joinStore({ connection: data.connection, partitions: data.partitions, log, role: 'callbacks' });
   const metrics = createMetrics();
   const limiters = new LimiterTally();
+  const young_space = new YoungSpace();
   const stopWatching = watchLoop(metrics, name);
   const outbound = new Outbound(data.outbound);
   const {
@@ -125,7 +127,7 @@ export async function runCallbacks({ data, port }: JobInput<CallbackThreadData>,
     in_flight_per_origin_max: data.outbound.connections_per_origin_max,
     notification_delays_ms: data.notification_delays_ms,
     audit_ms: data.sweep_ms,
-    meter: meterOf(metrics, limiters),
+    meter: meterOf(metrics, limiters, young_space),
     tracing,
     log,
   });
@@ -154,11 +156,10 @@ export async function runCallbacks({ data, port }: JobInput<CallbackThreadData>,
   });
   await shard.start();
   await reconciler.start();
-  // An express never has much to do, and short collections serve it better.
-  const young_space = data.express ? null : new YoungSpace();
   const posting = setInterval(() => {
     post(port, metrics, limiters);
-    young_space?.tick();
+    // An express never has much to do, and short collections serve it better.
+    if (!data.express) young_space.tick(youngBytes(getHeapSpaceStatistics()));
   }, SNAPSHOT_MS);
   const deadline_ms = await untilStop(port, shard, (partitions) => {
     owned = new Set(partitions);
@@ -194,7 +195,7 @@ function untilStop(port: MessagePort, shard: CallbackShard, own: (partitions: re
   });
 }
 
-function meterOf(metrics: Metrics, limiters: LimiterTally): DeliveryMeter {
+function meterOf(metrics: Metrics, limiters: LimiterTally, young_space: YoungSpace): DeliveryMeter {
   const outcome = (name: string) => metrics.counter('callbacks_total', { outcome: name });
   const ends = { completed: outcome('completed'), retried: outcome('retry'), failed: outcome('failed'), returned: outcome('returned') };
   const duration = metrics.histogram('callback_duration_seconds', {});
@@ -217,6 +218,7 @@ function meterOf(metrics: Metrics, limiters: LimiterTally): DeliveryMeter {
   const reclaimed = metrics.counter('limiter_slots_reclaimed_total', {});
   return {
     ended: (end, ms) => {
+      young_space.used();
       ends[end].add();
       if (end !== 'returned') duration.observe(ms / 1000);
     },

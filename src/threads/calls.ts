@@ -9,7 +9,7 @@ import type { Service } from '../base/service.ts';
  * weight of others. With 10 it is a tenth, and beside four others that wanted the two cores creates of 1,000 tasks took more than 10 s.
  */
 const NICE = 5;
-/** What was read once an hour ago costs its memory; who starts a thread pays 0.3 s of a core, and reads at a third of the speed at first. */
+/** Its memory stays as long; to start one costs 0.3 s of a core, and 0.2 s until it is compiled (docs/decisions/0060). */
 const IDLE_MS = 600_000;
 
 export interface CallWorkerOptions {

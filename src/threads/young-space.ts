@@ -1,5 +1,4 @@
 // What keeps a thread's young space large while it rests (docs/decisions/0060).
-import { performance } from 'node:perf_hooks';
 
 /** V8 gives it back at the first collection that comes after less than 1 MB a second. */
 const BYTES_A_SECOND = 1_500_000;
@@ -7,25 +6,34 @@ const BYTES_A_SECOND = 1_500_000;
 const LENGTH = 4_000;
 const ELEMENT_BYTES = 8;
 const ARRAYS = Math.ceil(BYTES_A_SECOND / (LENGTH * ELEMENT_BYTES));
-/** Who was busy for so much of a second may be so again soon. */
-const BUSY = 0.2;
+/** Below, it has not grown, and would be collected every second. */
+const GROWN_BYTES = 4 * 1_048_576;
 const KEPT_S = 600;
 
 export class YoungSpace {
   #kept_s = 0;
-  #loop = performance.eventLoopUtilization();
   /** Where nothing referred to it, it would not have to be made. */
   latest: unknown[] = [];
 
-  /** Once a second. Where the thread was busy a while ago and is not now, makes as much garbage as keeps its space: 0.3 ms. */
-  tick(): void {
-    const now = performance.eventLoopUtilization();
-    const { utilization } = performance.eventLoopUtilization(now, this.#loop);
-    this.#loop = now;
-    if (utilization > BUSY) this.#kept_s = KEPT_S;
-    else if (this.#kept_s > 0) {
-      this.#kept_s -= 1;
-      for (let i = 0; i < ARRAYS; i++) this.latest = new Array(LENGTH);
-    }
+  /** The thread has work. */
+  used(): void {
+    this.#kept_s = KEPT_S;
   }
+
+  /**
+   * Once a second. `young_bytes`: size of the young space. Where it has grown, and there was work in the last ten minutes, makes as much garbage as
+   * keeps it, in 0.3 ms; whether it has.
+   */
+  tick(young_bytes: number): boolean {
+    if (this.#kept_s === 0) return false;
+    this.#kept_s -= 1;
+    if (young_bytes < GROWN_BYTES) return false;
+    for (let i = 0; i < ARRAYS; i++) this.latest = new Array(LENGTH);
+    return true;
+  }
+}
+
+/** Of the thread that asks: bytes that V8 has for objects that are young, in use or not. */
+export function youngBytes(spaces: readonly { space_name: string; space_size: number }[]): number {
+  return spaces.find(({ space_name }) => space_name === 'new_space')?.space_size ?? 0;
 }
