@@ -3,6 +3,7 @@ import { Piscina } from 'piscina';
 import { ApiError } from '../base/errors.ts';
 import type { Log } from '../base/log.ts';
 import type { Service } from '../base/service.ts';
+import { endsOnceLoaded } from './loading.ts';
 
 /**
  * Where cores are few, who waits for a small answer goes before who works on a large one. Linux and macOS; else no effect. No more than this: a third of the
@@ -29,6 +30,7 @@ export class CallWorker<In, Out> implements Service {
   readonly name: string;
   readonly #options: CallWorkerOptions;
   #piscina: Piscina | null = null;
+  #end = async (): Promise<void> => {};
 
   constructor(options: CallWorkerOptions) {
     this.name = options.name;
@@ -47,6 +49,7 @@ export class CallWorker<In, Out> implements Service {
       maxQueue: waiting_max,
       niceIncrement: NICE,
     });
+    this.#end = endsOnceLoaded(this.#piscina);
     // A call that met it is told; without one Piscina starts the next thread.
     this.#piscina.on('error', (error: unknown) => log.error({ err: error, pool: name }, 'a thread failed without a call'));
   }
@@ -61,9 +64,8 @@ export class CallWorker<In, Out> implements Service {
   }
 
   async stop(): Promise<void> {
-    const piscina = this.#piscina;
     this.#piscina = null;
-    await piscina?.destroy();
+    await this.#end();
   }
 }
 

@@ -13,6 +13,7 @@ import { Piscina } from 'piscina';
 import { backoff_ms } from '../base/backoff.ts';
 import type { Log } from '../base/log.ts';
 import type { Service } from '../base/service.ts';
+import { endsOnceLoaded } from './loading.ts';
 
 /** What a job's function gets. `port` carries the messages of both sides. */
 export interface JobInput<Data> {
@@ -59,6 +60,7 @@ export class ThreadPool<Data> implements Service {
   readonly name: string;
   readonly #options: PoolOptions<Data>;
   readonly #piscina: Piscina;
+  readonly #end: () => Promise<void>;
   readonly #threads: Thread[] = [];
   /** Lives that have not said `ready` yet. */
   readonly #unready = new Set<AbortController>();
@@ -83,6 +85,7 @@ export class ThreadPool<Data> implements Service {
       // A job never ends while its thread is healthy; nothing waits for a free one.
       maxQueue: options.threads,
     });
+    this.#end = endsOnceLoaded(this.#piscina);
     // A thread failed before it took a job, which Piscina tells nobody in particular: the lives that may wait for it try again.
     this.#piscina.on('error', (error: unknown) => {
       options.log.error({ err: error, pool: options.name }, 'a thread failed before it had a job');
@@ -106,10 +109,10 @@ export class ThreadPool<Data> implements Service {
     for (const wake of this.#wakeSleepers.splice(0)) wake();
     for (const { port } of this.#threads) port?.postMessage({ type: 'stop', deadline_ms });
     const ended = Promise.all(this.#threads.map(({ job }) => job));
-    const timer = setTimeout(() => void this.#piscina.destroy(), deadline_ms + STOP_GRACE_MS);
+    const timer = setTimeout(() => void this.#end(), deadline_ms + STOP_GRACE_MS);
     await ended;
     clearTimeout(timer);
-    await this.#piscina.destroy();
+    await this.#end();
   }
 
   /** Runs thread `index` for ever; resolves when its first life is ready. */
