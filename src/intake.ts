@@ -5,7 +5,7 @@ import { extname } from 'node:path';
 import { type Prepared, type PrepareRequest, prepare } from './api/prepare.ts';
 import { Demand } from './base/breath.ts';
 import { monotonicMs } from './base/clock.ts';
-import { INTAKE_FEW_BYTES_MAX, INTAKE_INLINE_BYTES_MAX, INTAKE_STAGE_BYTES_MIN, INTAKE_WAITING_MAX } from './base/limits.ts';
+import { INTAKE_INLINE_BYTES_MAX, INTAKE_SHARE_BYTES_MAX, INTAKE_STAGE_BYTES_MIN, INTAKE_WAITING_MAX } from './base/limits.ts';
 import type { Log } from './base/log.ts';
 import { Rooms } from './base/rooms.ts';
 import type { Service } from './base/service.ts';
@@ -61,7 +61,7 @@ export function makeIntake(data: Omit<LargeIntakeThreadData, 'demand'>, log: Log
     prepare: (request) => {
       const { body } = request;
       if (body.byteLength <= INTAKE_INLINE_BYTES_MAX) return prepare(request, policy);
-      if (body.byteLength <= INTAKE_FEW_BYTES_MAX && share.isLeft) return share.spend(() => prepare(request, policy));
+      if (body.byteLength <= INTAKE_SHARE_BYTES_MAX && share.isLeft) return share.spend(() => prepare(request, policy));
       const moved = body.buffer instanceof ArrayBuffer ? [body.buffer] : [];
       if (body.byteLength <= INTAKE_STAGE_BYTES_MIN) return worker.call(request, moved);
       return prepareLarge(request, moved);

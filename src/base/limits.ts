@@ -13,10 +13,10 @@ export const STAGE_TTL_MS = 60_000;
 /** Runs (neighbours of one origin, timeout and due time) that a commit queues itself; more are dealt out by claims. */
 export const BATCH_RUNS_MAX = 64;
 
-/** Larger bodies are prepared in a thread of their own: about a millisecond is what one request may take of the front door. */
+/** Bodies up to here are prepared at the front door: about a millisecond, or some where tasks are tiny, is what one request may take of it. */
 export const INTAKE_INLINE_BYTES_MAX = 262_144;
-/** Up to so many bytes only those that come soon after another: two milliseconds where it is a thousand tasks, 20 where it is 20,000, and a tenth of its time (src/intake.ts). */
-export const INTAKE_FEW_BYTES_MAX = 524_288;
+/** And up to here, while that takes no more than a tenth of its time (src/intake.ts): about 2 ms for 1,000 tasks, up to 25 for 20,000. Larger ones have a thread. */
+export const INTAKE_SHARE_BYTES_MAX = 524_288;
 /** Longer ones a thread reads at half its speed, so that others have the cores in between, and writes itself. */
 export const INTAKE_STAGE_BYTES_MIN = 2_097_152;
 /** Larger ones give way to all other requests; ten thousand small tasks are not as large. */
