@@ -9,6 +9,7 @@
 // socket where this directory's path is too long for one.
 import { type ChildProcess, spawn } from 'node:child_process';
 import { closeSync, existsSync, openSync, realpathSync, renameSync, statSync } from 'node:fs';
+import { connect, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { backoff_ms } from '../base/backoff.ts';
@@ -37,7 +38,9 @@ const BINARIES = ['redis-server', 'valkey-server'];
 const LOG_BYTES_MAX = 10 * 1024 * 1024;
 const LOG_TAIL_BYTES = 2_000;
 const POLL_MS = 20;
+/** Between two looks; and those of an owner who is told of the server's end. */
 const WATCH_MS = 250;
+const CALM_WATCH_MS = 2_000;
 /** For a server that runs without answering: it may be stuck on its disk. */
 const MUTE_WAIT_MS = 10_000;
 /** For one without a socket: it may have been started this moment. */
@@ -74,6 +77,10 @@ class Keeper {
   #started: string | null = null;
   #up_since_ms = 0;
   #failures = 0;
+  /** A connection on which nothing is said: it closes when the server has ended, or a moment later where a child of it was writing a file. */
+  #line: Socket | null = null;
+  /** The next look is far away, unless the line closes. */
+  #calm = false;
   #timer: NodeJS.Timeout | null = null;
   #ending: Promise<void> | null = null;
   #turn: Promise<void> = Promise.resolve();
@@ -106,6 +113,7 @@ class Keeper {
   async #finish(): Promise<void> {
     if (this.#timer !== null) clearTimeout(this.#timer);
     await this.#turn;
+    this.#line?.destroy();
     if (this.#ownership === null) return;
     if (this.#pid !== null && this.#lives()) {
       process.kill(this.#pid, 'SIGTERM'); // It writes out its append-only file, then ends.
@@ -240,22 +248,49 @@ class Keeper {
 
   #watchSoon(wait_ms: number): void {
     if (this.#ending !== null) return;
+    if (this.#timer !== null) clearTimeout(this.#timer);
     this.#timer = setTimeout(() => {
-      this.#turn = this.#watch().then(
-        (next_ms) => this.#watchSoon(next_ms),
-        (error: unknown) => {
-          this.#failures++;
-          this.#log.error({ err: error }, 'the embedded redis cannot be brought back; trying again');
-          this.#watchSoon(backoff_ms(this.#failures, RESTART, Math.random));
-        },
-      );
+      this.#turn = this.#look();
     }, wait_ms).unref();
+  }
+
+  async #look(): Promise<void> {
+    let next_ms: number;
+    try {
+      next_ms = await this.#watch();
+    } catch (error) {
+      this.#failures++;
+      this.#log.error({ err: error }, 'the embedded redis cannot be brought back; trying again');
+      next_ms = backoff_ms(this.#failures, RESTART, Math.random);
+    }
+    this.#watchSoon(next_ms);
+  }
+
+  /** Who waits calmly is told by it that the server has ended. */
+  #listen(): void {
+    if (this.#line !== null || this.#ending !== null) return;
+    const line = connect(this.#socket).unref().resume();
+    this.#line = line;
+    line.once('error', () => {});
+    line.once('close', () => {
+      this.#line = null;
+      if (!this.#calm) return;
+      this.#calm = false;
+      this.#watchSoon(0);
+    });
   }
 
   /** One look; resolves with the time until the next. */
   async #watch(): Promise<number> {
+    this.#calm = false;
     this.#ownership ??= takeOwnership(this.#dir);
-    if (this.#ownership === null || this.#lives()) return WATCH_MS;
+    if (this.#ownership === null) return WATCH_MS;
+    if (this.#lives()) {
+      this.#listen();
+      this.#calm = this.#line?.readyState === 'open';
+      return this.#calm ? CALM_WATCH_MS : WATCH_MS;
+    }
+    this.#line?.destroy();
     if (this.#pid !== null) {
       this.#failures = this.#clock() - this.#up_since_ms >= STEADY_MS ? 1 : this.#failures + 1;
       const wait_ms = backoff_ms(this.#failures, RESTART, Math.random);

@@ -124,11 +124,23 @@ test('a redis that ends by itself is started again with its data', async () => {
   const redis = client(embedded.socket);
   await redis.set('kept', 'yes');
   const pid = await pidOf(redis);
+  await listenedTo(redis);
   process.kill(pid, 'SIGKILL');
   await until(async () => serversIn(dir).some((each) => each !== pid) && (await embeddedSocket(dir)) !== null, 10_000, 'a new redis');
   const again = client(embedded.socket);
   assert.equal(await again.get('kept'), 'yes');
   assert.notEqual(await pidOf(again), pid);
+  await listenedTo(again);
+});
+
+test('a redis that hangs up goes on, and is listened to again', async () => {
+  const dir = dataDir();
+  const redis = client((await start(dir)).socket);
+  const pid = await pidOf(redis);
+  const line = await listenedTo(redis);
+  await redis.client('KILL', 'ID', line);
+  assert.notEqual(await listenedTo(redis), line);
+  assert.deepEqual([await pidOf(redis), serversIn(dir)], [pid, [pid]]);
 });
 
 test('a redis that runs but lost its socket is ended before another starts', async () => {
@@ -234,6 +246,17 @@ function client(path: string): Redis {
   redis.on('error', () => {});
   undo.push(() => redis.disconnect());
   return redis;
+}
+
+/** Waits for the connection that tells an owner of the server's end, on which nothing is said; its id. */
+async function listenedTo(redis: Redis): Promise<string> {
+  let id: string | undefined;
+  const silent = async (): Promise<boolean> => {
+    id = /^id=(\d+) .* cmd=NULL /m.exec(String(await redis.client('LIST')))?.[1];
+    return id !== undefined;
+  };
+  await until(silent, 10_000, 'a connection on which nothing is said');
+  return id ?? '';
 }
 
 async function pidOf(redis: Redis): Promise<number> {
