@@ -36,17 +36,14 @@ function figure(size: number, name: string, what: string, must: number | null, a
 async function sluice(ground: Ground): Promise<Side> {
   const stage = await startStage(ground);
   const { api, receiver } = stage;
-  // Anew where the size changes, as BullMQ's jobs: what is left of each building would be collected while the time is taken.
   let bodies: Buffer[] = [];
-  let built: Size | null = null;
-  const run = async (size: Size): Promise<number> => {
-    if (size !== built) bodies = tableBodies(`${receiver.origin}/hook`, size, {}, size);
-    built = size;
-    return timed(receiver, size, async () => {
-      const [ids] = await Promise.all([api.createBatches(bodies), receiver.received(size)]);
-      await api.completed(ids, 0);
-    });
+  const build = async (size: Size): Promise<void> => {
+    bodies = tableBodies(`${receiver.origin}/hook`, size, {}, size);
   };
+  const run = runOf(receiver, build, async (size) => {
+    const [ids] = await Promise.all([api.createBatches(bodies), receiver.received(size)]);
+    await api.completed(ids, 0);
+  });
   await warmUp(run, ground.smoke ? 0 : WARM_ROUNDS);
   return { once: () => inARow(ground, run), close: () => stage.stop() };
 }
@@ -55,15 +52,11 @@ async function bullmq(ground: Ground): Promise<Side> {
   const { receiver, smoke } = ground;
   const warmed = async (setup: BullmqSetup, rounds: number): Promise<{ peer: Bullmq; run: Run }> => {
     const peer = await Bullmq.start(receiver.origin, setup);
-    let built: Size | null = null;
-    const run = async (size: Size): Promise<number> => {
-      if (size !== built) await peer.prepare(size, `${receiver.origin}/hook`, BYTES);
-      built = size;
-      return timed(receiver, size, async () => {
-        await Promise.all([peer.addFlow(), receiver.received(size)]);
-        await peer.flowEnded();
-      });
-    };
+    const build = (size: Size): Promise<unknown> => peer.prepare(size, `${receiver.origin}/hook`, BYTES);
+    const run = runOf(receiver, build, async (size) => {
+      await Promise.all([peer.addFlow(), receiver.received(size)]);
+      await peer.flowEnded();
+    });
     await warmUp(run, smoke ? 0 : rounds);
     return { peer, run };
   };
@@ -83,22 +76,31 @@ async function warmUp(run: Run, rounds: number): Promise<void> {
   for (let i = 0; i < rounds; i++) for (const size of SIZES) await run(size);
 }
 
-/** The milliseconds of `work`, in which the receiver is called `count` times. */
-async function timed(receiver: Receiver, count: number, work: () => Promise<void>): Promise<number> {
-  await receiver.reset();
-  const from_ms = performance.now();
-  await work();
-  const ms = performance.now() - from_ms;
-  await exactly(receiver, count);
-  return ms;
+/**
+ * The milliseconds of `work`, in which the receiver is called as often as the batch has tasks. What it sends is built before, and only where the size changes: what
+ * is left of each building would be collected while the time is taken.
+ */
+function runOf(receiver: Receiver, build: (size: Size) => Promise<unknown>, work: (size: Size) => Promise<void>): Run {
+  let built: Size | null = null;
+  return async (size) => {
+    if (size !== built) await build(size);
+    built = size;
+    await receiver.reset();
+    const from_ms = performance.now();
+    await work(size);
+    const ms = performance.now() - from_ms;
+    await exactly(receiver, size);
+    return ms;
+  };
 }
 
 /** The first comes after a rest, in which connections were closed. */
 async function inARow({ smoke }: Ground, run: Run): Promise<Record<string, number>> {
   const figures: Record<string, number> = {};
   for (const size of SIZES) {
-    const ms = [await run(size)];
-    if (size === SIZES[0]) figures[`first_ms_${size}`] = ms[0] ?? Number.NaN;
+    const first = await run(size);
+    const ms = [first];
+    if (size === SIZES[0]) figures[`first_ms_${size}`] = first;
     while (!smoke && ms.length < IN_A_ROW[size]) ms.push(await run(size));
     figures[`ms_${size}`] = median(ms);
   }
