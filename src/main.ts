@@ -6,6 +6,7 @@ import { fileURLToPath } from 'node:url';
 import { makeApi, makeQuota } from './api/api.ts';
 import { BatchReader } from './api/batch-reader.ts';
 import type { ApiContext } from './api/context.ts';
+import { PageTurns } from './api/page-turns.ts';
 import { Placement } from './api/placement.ts';
 import { TrayWriter } from './api/tray-writer.ts';
 import { systemClock } from './base/clock.ts';
@@ -239,6 +240,7 @@ class FrontDoorService implements Service {
       relay: (partition) => this.#relayer.relay(partition),
       trays: new TrayWriter({ client, placement, clock: systemClock }),
       reads: new BatchReader({ client, limit: this.#parts.config.limit_batch_status }),
+      downloads: new PageTurns(),
       meter: {
         batch: (count) => {
           batches.add();

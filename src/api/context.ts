@@ -7,6 +7,7 @@ import type { RepairMeter } from '../store/reconcile.ts';
 import type { RedisClient } from '../store/script.ts';
 import type { Places } from '../store/streams.ts';
 import type { BatchReader } from './batch-reader.ts';
+import type { PageTurns } from './page-turns.ts';
 import type { Placement } from './placement.ts';
 import type { Prepared, PrepareRequest } from './prepare.ts';
 import type { TrayWriter } from './tray-writer.ts';
@@ -39,6 +40,7 @@ export interface ApiContext {
   relay(partition: number): Promise<void>;
   trays: TrayWriter;
   reads: BatchReader;
+  downloads: PageTurns;
   meter: {
     /** A batch with so many tasks was created. */
     batch(tasks: number): void;

@@ -17,7 +17,10 @@ export async function getBatchResults(context: ApiContext, call: Call): Promise<
 
 /** Of the tasks that the batch had when it was read, those that have ended by the time their page is. Throws 404 where it is deleted meanwhile. */
 async function* outcomes(context: ApiContext, call: Call, batch: BatchRow, from: number): AsyncGenerator<Buffer, void, undefined> {
-  for await (const rows of readEnded(context.client, batch, from)) {
+  const pages = readEnded(context.client, batch, from);
+  for (;;) {
+    const { done, value: rows } = await context.downloads.read(call.account_id, () => pages.next());
+    if (done) return;
     if (rows === null) throw missing(call);
     yield Buffer.from(rows.map((row) => `${JSON.stringify(outcomeView(row, batch))}\n`).join(''));
   }

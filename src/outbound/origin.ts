@@ -10,13 +10,13 @@
 // them before the last would have been there, and an origin that takes its time has all it may have after some round trips.
 // Beyond AT_ONCE of them in use there are more, twice as many with each look, where the host is what its calls wait for. A busy thread that it
 // answers quickly would carry no more calls by them, and each would cost it more: nothing of its connection is in the processor's caches any more.
+import { WaitingTurns } from '../base/waiting-turns.ts';
 import { isRefusedOrigin } from './addresses.ts';
 import type { Attempt, Lane } from './attempt.ts';
 import { Look, type Seen } from './look.ts';
 import type { Paced } from './pace.ts';
 import type { Pools } from './pools.ts';
 import { Slot } from './slot.ts';
-import { WaitingTurns } from './waiting.ts';
 
 /** Connections of an origin that may be opened at a time, however few are open. */
 const OPENING_MIN = 16;

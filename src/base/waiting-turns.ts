@@ -1,5 +1,5 @@
 // Lines of several who take turns: one who comes with a little does not wait behind all that another has there.
-import { Line, type Place } from '../base/line.ts';
+import { Line, type Place } from './line.ts';
 
 export class WaitingTurns<T> {
   /** By who they are of, in the order of their turns; none is empty. */

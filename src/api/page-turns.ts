@@ -1,0 +1,31 @@
+// Pages of downloads take turns. A page is up to 1 MB, and answers of Redis come one behind another: without turns, whoever else asks waits for
+// as many pages as there are downloads, and from some 150 of them on longer than a call to Redis may take.
+import { WaitingTurns } from '../base/waiting-turns.ts';
+
+/** Pages that are read at a time: one comes from Redis while another is made into lines. */
+const READING_MAX = 2;
+
+interface Waiting {
+  account_id: string;
+  go: () => void;
+}
+
+export class PageTurns {
+  /** Accounts take turns, and of each who came first. */
+  readonly #waiting = new WaitingTurns<Waiting>(({ account_id }) => account_id);
+  #reading = 0;
+
+  /** Reads a page when its turn has come; settles as `page` does. */
+  async read<T>(account_id: string, page: () => Promise<T>): Promise<T> {
+    if (this.#reading < READING_MAX) this.#reading += 1;
+    else await new Promise<void>((go) => void this.#waiting.push({ account_id, go }));
+    try {
+      return await page();
+    } finally {
+      // The turn goes to the next, or back.
+      const next = this.#waiting.shift();
+      if (next === null) this.#reading -= 1;
+      else next.go();
+    }
+  }
+}
