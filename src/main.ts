@@ -240,7 +240,7 @@ class FrontDoorService implements Service {
       relay: (partition) => this.#relayer.relay(partition),
       trays: new TrayWriter({ client, placement, clock: systemClock }),
       reads: new BatchReader({ client, limit: this.#parts.config.limit_batch_status }),
-      downloads: new PageTurns(),
+      pages: new PageTurns(),
       meter: {
         batch: (count) => {
           batches.add();

@@ -14,6 +14,7 @@ import * as rounds from './rounds.ts';
 import * as schedules from './schedules.ts';
 import * as secrets from './secrets.ts';
 import * as streams from './streams.ts';
+import { listBatchTasks } from './task-list.ts';
 import * as tasks from './tasks.ts';
 
 /** A Redis that cannot be reached, or cannot take this now, is 503: the same request will be right later. */
@@ -33,7 +34,7 @@ export function makeApi(context: ApiContext): Api {
     deleteBatch: bind(batches.deleteBatch),
     listNotifications: bind(notifications.listNotifications),
     redeliverNotification: bind(notifications.redeliverNotification),
-    listBatchTasks: bind(batches.listBatchTasks),
+    listBatchTasks: bind(listBatchTasks),
     getBatchResults: bind(results.getBatchResults),
     createStreamTicket: bind(streams.createStreamTicket),
     streamBatch: bind(streams.openStream),

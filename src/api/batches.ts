@@ -2,19 +2,19 @@
 import { ApiError } from '../base/errors.ts';
 import { ID_PREFIX, newCore, parseId, partitionOf } from '../base/id.ts';
 import { DEFAULT_EXPIRATION_H, INTAKE_STAGE_BYTES_MIN } from '../base/limits.ts';
-import type { BatchListQuery, TaskListQuery } from '../schema/types.gen.ts';
+import type { BatchListQuery } from '../schema/types.gen.ts';
 import * as batches from '../store/batches.ts';
 import { type IdemArgs, type IdemRecord, readRecord, readRecordBeside } from '../store/idempotency.ts';
 import { labelHash } from '../store/keys.ts';
-import { type BatchRead, listBatches, listTasks, readLimited } from '../store/listing.ts';
+import { type BatchRead, listBatches, readLimited } from '../store/listing.ts';
 import type { QuotaState } from '../store/quota.ts';
 import type { Answer, Call, QuotaVerdict } from './call.ts';
 import type { ApiContext } from './context.ts';
-import { indexCursor, indexIn, nextCursor, placeIn } from './cursor.ts';
+import { nextCursor, placeIn } from './cursor.ts';
 import { whenDurable } from './durable.ts';
 import { claimed, type Keyed, keyedAs, keyOf, once, printHead, recordArgs, replayed, sameRequest } from './idempotency.ts';
 import type { Prepared, PrepareRequest, Ready, Refusal } from './prepare.ts';
-import { type BatchDoc, batchBytes, batchItem, batchView, changeView, taskBytes, timestamp, viewOf } from './present.ts';
+import { type BatchDoc, batchBytes, batchItem, batchView, changeView, timestamp, viewOf } from './present.ts';
 import { verdictOf } from './quota.ts';
 import { namesIn, resolveLimiters } from './resolve.ts';
 import { verifyBatch } from './verify.ts';
@@ -237,25 +237,6 @@ export async function list(context: ApiContext, call: Call): Promise<Answer> {
   const { total, rows, next } = await listBatches(context.client, context.partitions.now, call.account_id, page);
   return { body: { total, batches: rows.map((row) => batchItem(row, JSON.parse(row.doc) as BatchDoc)), ...nextCursor('b', next) } };
 }
-
-export async function listBatchTasks(context: ApiContext, call: Call): Promise<Answer> {
-  const { status = null, limit, offset, cursor } = call.query as unknown as TaskListQuery;
-  const read = await readWithinLimit(context, call, true);
-  if (read.kind === 'refused') return { body: null, ...told(context, read) };
-  const first = indexIn(read.batch.core, cursor);
-  const page = await listTasks(context.client, read.batch, read.states, { status, limit, offset, first });
-  const parts: Buffer[] = [Buffer.from(`{"total":${page.total},"tasks":[`)];
-  for (const [i, row] of page.rows.entries()) {
-    if (i > 0) parts.push(COMMA);
-    parts.push(taskBytes(row, read.batch));
-  }
-  const next = page.next === null ? null : indexCursor(read.batch.core, page.next);
-  parts.push(first === undefined ? END : Buffer.from(`],"next_cursor":${JSON.stringify(next)}}`));
-  return { body: Buffer.concat(parts), ...told(context, read) };
-}
-
-const COMMA = Buffer.from(',');
-const END = Buffer.from(']}');
 
 export async function addTasks(context: ApiContext, call: Call): Promise<Answer> {
   context.admit();

@@ -54,8 +54,8 @@ export interface Answer {
   headers?: Record<string, string>;
   /** For endpoints that decide their limit in the same step as their work; not granted = the answer is 429. */
   quota?: QuotaVerdict;
-  /** The answer is these lines, each block whole ones, made as they are read; where that fails the answer is cut. */
-  lines?: AsyncIterable<Buffer>;
+  /** The answer is these blocks, together what the route answers with, made as they are read; where that fails the answer is cut. */
+  blocks?: AsyncIterable<Buffer>;
   /** The answer is this stream. */
   stream?: { account_id: string; grant: StreamGrant };
 }

@@ -40,7 +40,7 @@ export interface ApiContext {
   relay(partition: number): Promise<void>;
   trays: TrayWriter;
   reads: BatchReader;
-  downloads: PageTurns;
+  pages: PageTurns;
   meter: {
     /** A batch with so many tasks was created. */
     batch(tasks: number): void;

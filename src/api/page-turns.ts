@@ -1,9 +1,15 @@
-// Pages of downloads take turns. A page is up to 1 MB, and answers of Redis come one behind another: without turns, whoever else asks waits for
-// as many pages as there are downloads, and from some 150 of them on longer than a call to Redis may take.
+// Pages of downloads, and of long lists, take turns. A page is some MB at most, and answers of Redis come one behind another: without turns, whoever
+// else asks waits for as many pages as there are downloads, and from some 150 of them on longer than a call to Redis may take.
 import { WaitingTurns } from '../base/waiting-turns.ts';
 
 /** Pages that are read at a time: one comes from Redis while another is made into lines. */
 const READING_MAX = 2;
+/** Tasks of a page that needs no turn: it is over before another would be. */
+const SHORT_MAX = 100;
+
+export function isLong(tasks: number): boolean {
+  return tasks > SHORT_MAX;
+}
 
 interface Waiting {
   account_id: string;

@@ -16,7 +16,7 @@ import type {
   TaskResult,
 } from '../schema/types.gen.ts';
 import type { BatchRow, BatchStatus } from '../store/batches.ts';
-import type { TaskRow } from '../store/listing.ts';
+import type { TaskRow } from '../store/task-rows.ts';
 
 /** What a caller gave of a batch besides its tasks; stored as JSON. */
 export interface BatchDoc {

@@ -12,14 +12,14 @@ export async function getBatchResults(context: ApiContext, call: Call): Promise<
   const read = await readWithinLimit(context, call, false);
   const quota = told(context, read);
   if (read.kind === 'refused') return { body: null, ...quota };
-  return { body: null, lines: outcomes(context, call, read.batch, start_index), ...quota };
+  return { body: null, blocks: outcomes(context, call, read.batch, start_index), ...quota };
 }
 
 /** Of the tasks that the batch had when it was read, those that have ended by the time their page is. Throws 404 where it is deleted meanwhile. */
 async function* outcomes(context: ApiContext, call: Call, batch: BatchRow, from: number): AsyncGenerator<Buffer, void, undefined> {
   const pages = readEnded(context.client, batch, from);
   for (;;) {
-    const { done, value: rows } = await context.downloads.read(call.account_id, () => pages.next());
+    const { done, value: rows } = await context.pages.read(call.account_id, () => pages.next());
     if (done) return;
     if (rows === null) throw missing(call);
     yield Buffer.from(rows.map((row) => `${JSON.stringify(outcomeView(row, batch))}\n`).join(''));

@@ -27,6 +27,7 @@ import { nextCursor, placeIn } from './cursor.ts';
 import { whenDurable } from './durable.ts';
 import { claimed, type Keyed, keyedBy, recordArgs, replayed, sameRequest } from './idempotency.ts';
 import { traceFields } from './intake.ts';
+import { isLong } from './page-turns.ts';
 import { scheduledTaskBytes, timestamp } from './present.ts';
 import { newTemplate, shownTemplate } from './templates.ts';
 
@@ -312,7 +313,8 @@ export async function deleteSchedule(context: ApiContext, call: Call): Promise<A
 export async function listTasks(context: ApiContext, call: Call): Promise<Answer> {
   const { status = null, limit, offset } = call.query as unknown as ScheduleTaskListQuery;
   const { core } = await visible(context, call);
-  const { total, tasks } = await listScheduleTasks(context.client, call.account_id, core, { status, limit, offset });
+  const read = () => listScheduleTasks(context.client, call.account_id, core, { status, limit, offset });
+  const { total, tasks } = await (isLong(limit) ? context.pages.read(call.account_id, read) : read());
   const schedule_id = ID_PREFIX.schedule + core;
   const items = tasks.map(({ row, batch }) => scheduledTaskBytes(row, batch, schedule_id));
   return { body: listBytes(total, 'tasks', items) };

@@ -4,10 +4,10 @@ import { NOTIFICATION_TIMEOUT_MS } from '../base/limits.ts';
 import { readBatch } from '../store/batches.ts';
 import type { forgotten } from '../store/held.ts';
 import { keys } from '../store/keys.ts';
-import { readTasks, type TaskRow } from '../store/listing.ts';
 import { coreOfNotes, decodeNote, originIn } from '../store/notes.ts';
 import { type Inspected, REQUEUE_MAX, type Stretch, spanOf } from '../store/reconcile.ts';
 import type { RedisClient } from '../store/script.ts';
+import { readTasks, type TaskRow } from '../store/task-rows.ts';
 import { placeOf, type TaskPlace } from './spec.ts';
 
 /** Stretches for one call of `requeue` each. Records that cannot be read, or whose batch is gone, are left out. */

@@ -96,10 +96,10 @@ export function beginEvents(res: HttpResponse, request_id: string): void {
   });
 }
 
-/** Writes the head of an answer of lines, whose length nobody knows yet. */
-export function beginLines(res: HttpResponse, headers: Readonly<Record<string, string>>): void {
+/** Writes the head of an answer whose length nobody knows yet. */
+export function beginBlocks(res: HttpResponse, type: string, headers: Readonly<Record<string, string>>): void {
   res.cork(() => {
-    res.writeStatus('200 OK').writeHeader('Content-Type', LINES_TYPE + FIXED_HEADERS);
+    res.writeStatus('200 OK').writeHeader('Content-Type', type + FIXED_HEADERS);
     for (const name in headers) res.writeHeader(name, headers[name] ?? '');
   });
 }

@@ -87,9 +87,11 @@ export async function serveRoute(
     return { status: 200, body: '', type: route.stream === undefined ? LINES_TYPE : EVENTS_TYPE };
   }
   const answer = await (call.ticket === null ? route.run(call) : byTicket(host, x, call, route.run));
-  if (answer?.lines !== undefined) {
+  if (answer?.blocks !== undefined) {
     if (answer.quota !== undefined) applyQuota(x, answer.quota);
-    await x.sendLines(answer.lines);
+    const type = route.reply_lines === true ? LINES_TYPE : JSON_TYPE;
+    if (x.head) return { status: 200, body: '', type };
+    await x.sendBlocks(answer.blocks, type);
     return null;
   }
   if (answer?.stream === undefined || route.stream === undefined) return answer === undefined ? null : toReply(x, route, answer);

@@ -3,11 +3,11 @@ import { randomBytes } from 'node:crypto';
 import { type Clock, monotonicMs } from '../base/clock.ts';
 import { base62 } from '../base/id.ts';
 import type { TracedRequest } from '../tracing/attempts.ts';
-import { beginEvents, beginLines, type Reply, write } from './answer.ts';
+import { beginBlocks, beginEvents, type Reply, write } from './answer.ts';
+import { BlockWriter } from './block-writer.ts';
 import { type BodyBudget, BodyReader, type IncomingBody } from './body.ts';
 import { BodyStream } from './body-stream.ts';
 import type { UpgradeCork } from './cork.ts';
-import { LineWriter } from './line-writer.ts';
 import type { HttpRequest, HttpResponse, us_socket_context_t } from './uws.ts';
 
 /** What is told about every request, once: no token, no path, nothing that a caller wrote but the method. */
@@ -177,17 +177,17 @@ export class Exchange {
   }
 
   /**
-   * Answers with lines, block by block as its client takes them. Resolves when the last is on its way, or the client gone; rejects
+   * Answers block by block, as its client takes them. Resolves when the last is on its way, or the client gone; rejects
    * with what a block has met, where it may still be answered if that was the first.
    */
-  async sendLines(blocks: AsyncIterable<Buffer>): Promise<void> {
-    let writer: LineWriter | null = null;
+  async sendBlocks(blocks: AsyncIterable<Buffer>, type: string): Promise<void> {
+    let writer: BlockWriter | null = null;
     try {
       for await (const block of blocks) {
-        writer ??= this.#beginLines();
+        writer ??= this.#beginBlocks(type);
         if (writer === null || !(await writer.write(block))) return;
       }
-      writer ??= this.#beginLines();
+      writer ??= this.#beginBlocks(type);
       writer?.end();
     } catch (error) {
       writer?.cut();
@@ -198,13 +198,13 @@ export class Exchange {
   }
 
   /** null: the client is gone. */
-  #beginLines(): LineWriter | null {
+  #beginBlocks(type: string): BlockWriter | null {
     if (this.done) return null;
     this.resume();
     this.done = true;
-    const writer = new LineWriter(this.#res);
+    const writer = new BlockWriter(this.#res);
     this.#onGone = () => writer.gone();
-    beginLines(this.#res, { 'X-Request-Id': this.request_id, ...this.headers });
+    beginBlocks(this.#res, type, { 'X-Request-Id': this.request_id, ...this.headers });
     return writer;
   }
 

@@ -7,9 +7,9 @@
 // change number. So what is found to be forgotten twice, in a batch that has not changed in between, is.
 import { partitionOf } from '../base/id.ts';
 import { keys } from './keys.ts';
-import { STATE } from './listing.ts';
 import { type Inspected, isLive, roundOf, type Span, spanOf } from './reconcile.ts';
 import type { RedisClient } from './script.ts';
+import { STATE } from './task-rows.ts';
 
 /** Attempts of a round are counted from so many times its number on; as lua/lib/batch.lua has it. */
 const ROUND_ATTEMPTS = 100;

@@ -1,14 +1,12 @@
 // Lists of an account's batches over all partitions, and of a batch's tasks.
-
 import { partitionOf } from '../base/id.ts';
-import { PAGE_TASKS } from '../base/limits.ts';
 import { BATCH_FIELDS, type BatchRow, readBatch, toRow } from './batches.ts';
 import { keys } from './keys.ts';
 import { matchAll, newestFirst, type Place, toPlaces } from './matching.ts';
 import type { QuotaState } from './quota.ts';
-import { decodePage, decodeResults, type StoredTask } from './records.ts';
 import type { RedisClient } from './script.ts';
 import { batchRead } from './scripts.gen.ts';
+import { readableAtOnce, readTasks, STATE, statusOf, type TaskRow, type TaskStatus } from './task-rows.ts';
 
 /** Above this offset, the first page is found by counting instead of by reading all that comes before it. */
 const READ_OFFSET_MAX = 500;
@@ -119,48 +117,6 @@ async function readRows(client: RedisClient, account_id: string, places: readonl
   return rows.filter((row): row is BatchRow => row !== null && row.account_id === account_id);
 }
 
-/** The states of a task as stored, one byte each. */
-export const STATE = {
-  queued: 'q',
-  processing: 'p',
-  processing_again: 'P',
-  retrying: 'r',
-  completed: 'c',
-  failed: 'f',
-  expired: 'e',
-  cancelled: 'x',
-} as const;
-
-export type TaskStatus = 'queued' | 'processing' | 'completed' | 'failed' | 'cancelled';
-
-/** A task with what is known of its last attempt; `result` as the callback thread wrote it, null before one ended. */
-export interface TaskRow extends StoredTask {
-  core: string;
-  index: number;
-  status: TaskStatus;
-  /** The batch ended before this task could run. */
-  expired: boolean;
-  result: string | null;
-}
-
-/** What a state byte means in a batch of this status: what waits when a batch ends is over at once. */
-export function statusOf(byte: string, batch: Pick<BatchRow, 'status'>): TaskStatus {
-  switch (byte) {
-    case STATE.processing:
-    case STATE.processing_again:
-      return 'processing';
-    case STATE.completed:
-      return 'completed';
-    case STATE.failed:
-    case STATE.expired:
-      return 'failed';
-    case STATE.cancelled:
-      return 'cancelled';
-    default:
-      return batch.status === 'cancelled' ? 'cancelled' : batch.status === 'expired' ? 'failed' : 'queued';
-  }
-}
-
 /** A batch as its owner may read it now, within the limit on such reads. */
 export type BatchRead =
   | { kind: 'missing' }
@@ -236,16 +192,10 @@ export interface TaskPage {
   first?: number | undefined;
 }
 
-/** A page of the tasks of a batch that was just read, in the order of creation; `next` is where the one behind it begins. */
-export async function listTasks(
-  client: RedisClient,
-  batch: BatchRow,
-  states: string,
-  page: TaskPage,
-): Promise<{ total: number; rows: TaskRow[]; next: number | null }> {
+/** Which tasks of a batch that was just read are on a page, in the order of creation; `next` is where the one behind it begins. */
+export function chooseTasks(batch: BatchRow, states: string, page: TaskPage): { total: number; indexes: number[]; next: number | null } {
   const { total, indexes } = choose(states, batch, { ...page, limit: page.limit + 1 });
-  const next = indexes[page.limit] ?? null;
-  return { total, rows: await readTasks(client, batch, states, indexes.slice(0, page.limit)), next };
+  return { total, indexes: indexes.slice(0, page.limit), next: indexes[page.limit] ?? null };
 }
 
 /** Of a batch that was read, its tasks from `from` on that have ended, some at a time, in their order; null where it is gone meanwhile. */
@@ -255,8 +205,7 @@ export async function* readEnded(client: RedisClient, batch: BatchRow, from: num
     const last = Math.min(at + ENDED_STATES, batch.total) - 1;
     const states = waitingIn((await client.getrangeBuffer(key, at, last)).toString('latin1'), batch, at);
     const indexes = [...states].flatMap((byte, i) => (ENDED.has(statusOf(byte, batch)) ? [at + i] : []));
-    for (let i = 0; i < indexes.length; i += ENDED_TASKS) {
-      const page = indexes.slice(i, i + ENDED_TASKS);
+    for (const page of readableAtOnce(batch, indexes, ENDED_TASKS)) {
       const rows = await readTasks(client, batch, states, page, at);
       if (rows.length < page.length) return yield null;
       yield rows;
@@ -320,74 +269,4 @@ export async function readTask(
   const states = (await client.getrangeBuffer(keys.states(partitionOf(core), core), index, index)).toString('latin1');
   const [row] = await readTasks(client, batch, waitingIn(states, batch, index), [index], index);
   return row === undefined ? null : { batch, row };
-}
-
-/** Pages and results of the tasks at `indexes`; `states` begins at task `states_from`. */
-export async function readTasks(
-  client: RedisClient,
-  batch: BatchRow,
-  states: string,
-  indexes: readonly number[],
-  states_from = 0,
-): Promise<TaskRow[]> {
-  const partition = partitionOf(batch.core);
-  const reads = new Map<number, { fields: string[]; seen: Map<string, number> }>();
-  const field = (base: number, name: string): void => {
-    const read = reads.get(base) ?? { fields: [], seen: new Map<string, number>() };
-    reads.set(base, read);
-    if (read.seen.has(name)) return;
-    read.seen.set(name, read.fields.length);
-    read.fields.push(name);
-  };
-  for (const index of indexes) {
-    const base = baseOf(batch.bases, index);
-    const page = Math.floor((index - base) / PAGE_TASKS);
-    field(base, String(page));
-    field(base, `r${page}`);
-  }
-  const values = new Map<number, (Buffer | null)[]>();
-  await Promise.all(
-    [...reads].map(async ([base, read]) => {
-      values.set(base, await client.hmgetBuffer(keys.segment(partition, batch.core, base), ...read.fields));
-    }),
-  );
-  const pages = new Map<string, { tasks: StoredTask[]; results: Map<number, string> }>();
-  const rows: TaskRow[] = [];
-  for (const index of indexes) {
-    const base = baseOf(batch.bases, index);
-    const number = Math.floor((index - base) / PAGE_TASKS);
-    const place = (index - base) % PAGE_TASKS;
-    const value = (name: string): Buffer | null => values.get(base)?.[reads.get(base)?.seen.get(name) ?? -1] ?? null;
-    let page = pages.get(`${base}:${number}`);
-    if (page === undefined) {
-      const tasks = value(String(number));
-      const results = value(`r${number}`);
-      page = { tasks: tasks === null ? [] : decodePage(tasks), results: results === null ? new Map() : decodeResults(results) };
-      pages.set(`${base}:${number}`, page);
-    }
-    const stored = page.tasks[place];
-    if (stored === undefined) continue; // deleted between the two reads
-    const byte = states[index - states_from] ?? STATE.queued;
-    const status = statusOf(byte, batch);
-    const waiting = byte === STATE.queued || byte === STATE.retrying;
-    const undealt = waiting && batch.undealt !== null && index >= batch.undealt.from && index <= batch.undealt.to;
-    // Before a first attempt has ended there is no result: one that is there came after the states were read.
-    const first = byte === STATE.queued || byte === STATE.processing;
-    const result = first || undealt ? null : (page.results.get(place) ?? null);
-    const swept = byte === STATE.expired || (batch.status === 'expired' && (waiting || result === null));
-    const expired = status === 'failed' && swept;
-    rows.push({ ...stored, core: batch.core, index, status, expired, result });
-  }
-  return rows;
-}
-
-function baseOf(bases: readonly number[], index: number): number {
-  let low = 0;
-  let high = bases.length - 1;
-  while (low < high) {
-    const middle = Math.ceil((low + high) / 2);
-    if ((bases[middle] ?? 0) <= index) low = middle;
-    else high = middle - 1;
-  }
-  return bases[low] ?? 0;
 }

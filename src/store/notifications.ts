@@ -3,11 +3,11 @@ import { partitionOf } from '../base/id.ts';
 import { LOG_PAGES_READ, PAGE_TASKS } from '../base/limits.ts';
 import type { NotificationEvent } from '../schema/notifications.ts';
 import { keys } from './keys.ts';
-import { STATE } from './listing.ts';
 import { decodeNote, type Note, notesCore } from './notes.ts';
 import { decodePage, decodeResults, PAGE_MASK, PAGE_SHIFT } from './records.ts';
 import type { RedisClient } from './script.ts';
 import { notificationRedeliver } from './scripts.gen.ts';
+import { STATE } from './task-rows.ts';
 
 export type NotificationStatus = 'pending' | 'delivering' | 'delivered' | 'failed';
 

@@ -4,9 +4,9 @@ import { partitionOf } from '../base/id.ts';
 import { BATCH_REPAIRS, type BatchRepair } from '../schema/batch.ts';
 import type { Keep } from './batches.ts';
 import { keys } from './keys.ts';
-import { STATE } from './listing.ts';
 import type { RedisClient } from './script.ts';
 import { batchInspect, batchRepair, batchRequeue, partitionMend } from './scripts.gen.ts';
+import { STATE } from './task-rows.ts';
 
 /** What is set right: see docs/metrics.md, reconciled_total. */
 export const REPAIRS = [...BATCH_REPAIRS, 'queue', 'flight', 'ring', 'holder', 'outbox', 'away'] as const;

@@ -2,9 +2,10 @@
 import { partitionOf } from '../base/id.ts';
 import { type BatchRow, readBatch } from './batches.ts';
 import { keys } from './keys.ts';
-import { readTask, readTasks, statusOf, type TaskRow, type TaskStatus } from './listing.ts';
+import { readTask } from './listing.ts';
 import type { RedisClient } from './script.ts';
 import { scheduleRuns } from './scripts.gen.ts';
+import { readTasks, statusOf, type TaskRow, type TaskStatus } from './task-rows.ts';
 
 /** A run that is still there. */
 interface RunRow {

@@ -1,7 +1,8 @@
 // A page of a batch's tasks in one call, as the API reads it.
 import type { BatchRow } from '../../src/store/batches.ts';
-import { listTasks as listOf, readLimited, type TaskRow } from '../../src/store/listing.ts';
+import { chooseTasks, readLimited } from '../../src/store/listing.ts';
 import type { RedisClient } from '../../src/store/script.ts';
+import { readTasks, type TaskRow } from '../../src/store/task-rows.ts';
 
 /** Null where the account has no such batch. */
 export async function listTasks(
@@ -12,5 +13,7 @@ export async function listTasks(
 ): Promise<{ batch: BatchRow; total: number; rows: TaskRow[] } | null> {
   const read = await readLimited(client, account_id, core, { limit: 0, states: true });
   if (read.kind !== 'read') return null;
-  return { batch: read.batch, ...(await listOf(client, read.batch, read.states, page)) };
+  const { batch, states } = read;
+  const { total, indexes } = chooseTasks(batch, states, page);
+  return { batch, total, rows: await readTasks(client, batch, states, indexes) };
 }

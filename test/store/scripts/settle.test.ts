@@ -2,8 +2,9 @@
 import assert from 'node:assert/strict';
 import { after, beforeEach, describe, test } from 'node:test';
 import { keys } from '../../../src/store/keys.ts';
-import { listTasks as listOf, readLimited, readTask } from '../../../src/store/listing.ts';
+import { readLimited, readTask } from '../../../src/store/listing.ts';
 import type { Claimed, Verdict } from '../../../src/store/partition.ts';
+import { readTasks } from '../../../src/store/task-rows.ts';
 import { listTasks } from '../../helpers/listing.ts';
 import { ACCOUNT, DUE_AHEAD_MS, startRig, T0 } from '../../helpers/rig.ts';
 
@@ -35,7 +36,7 @@ describe('partition/settle', () => {
     const read = await readLimited(rig.redis, ACCOUNT, core, { limit: 0, states: true });
     assert.ok(read.kind === 'read');
     await rig.settle('h1', tasks, 'r');
-    const { rows } = await listOf(rig.redis, read.batch, read.states, { status: null, limit: 1, offset: 0 });
+    const rows = await readTasks(rig.redis, read.batch, read.states, [0]);
     assert.deepEqual([rows[0]?.status, rows[0]?.result], ['processing', null]);
   });
 

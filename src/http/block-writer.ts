@@ -1,7 +1,7 @@
 // Writes an answer of unknown length at the pace of its reader: at most one block waits in the socket's buffer.
 import type { HttpResponse } from './uws.ts';
 
-export class LineWriter {
+export class BlockWriter {
   bytes_out = 0;
   /** null: the answer is over, or its client gone. */
   #res: HttpResponse | null;
