@@ -31,6 +31,8 @@ export interface Call {
   ticket: string | null;
   /** When the request arrived, by this process's clock. */
   now_ms: number;
+  /** Whether nobody waits for the answer any more, or for the rest of it. */
+  abandoned: () => boolean;
 }
 
 /** One row of an API limit as it stood after this request: becomes `RateLimit-Policy` and `RateLimit`. */

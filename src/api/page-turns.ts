@@ -1,5 +1,6 @@
 // Pages of downloads, and of long lists, take turns. A page is some MB at most, and answers of Redis come one behind another: without turns, whoever
 // else asks waits for as many pages as there are downloads, and from some 150 of them on longer than a call to Redis may take.
+import { ApiError } from '../base/errors.ts';
 import { WaitingTurns } from '../base/waiting-turns.ts';
 
 /** Pages that are read at a time: one comes from Redis while another is made into lines. */
@@ -9,6 +10,12 @@ const SHORT_MAX = 100;
 
 export function isLong(tasks: number): boolean {
   return tasks > SHORT_MAX;
+}
+
+/** Who reads: a Call. */
+interface Reader {
+  account_id: string;
+  abandoned: () => boolean;
 }
 
 interface Waiting {
@@ -21,11 +28,12 @@ export class PageTurns {
   readonly #waiting = new WaitingTurns<Waiting>(({ account_id }) => account_id);
   #reading = 0;
 
-  /** Reads a page when its turn has come; settles as `page` does. */
-  async read<T>(account_id: string, page: () => Promise<T>): Promise<T> {
+  /** Reads a page when its turn has come, and settles as `page` does; rejects, and reads nothing, where by then nobody waits for it. */
+  async read<T>({ account_id, abandoned }: Reader, page: () => Promise<T>): Promise<T> {
     if (this.#reading < READING_MAX) this.#reading += 1;
     else await new Promise<void>((go) => void this.#waiting.push({ account_id, go }));
     try {
+      if (abandoned()) throw new ApiError('unavailable', {}, { retry_after_s: 1 });
       return await page();
     } finally {
       // The turn goes to the next, or back.

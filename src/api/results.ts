@@ -19,7 +19,7 @@ export async function getBatchResults(context: ApiContext, call: Call): Promise<
 async function* outcomes(context: ApiContext, call: Call, batch: BatchRow, from: number): AsyncGenerator<Buffer, void, undefined> {
   const pages = readEnded(context.client, batch, from);
   for (;;) {
-    const { done, value: rows } = await context.pages.read(call.account_id, () => pages.next());
+    const { done, value: rows } = await context.pages.read(call, () => pages.next());
     if (done) return;
     if (rows === null) throw missing(call);
     yield Buffer.from(rows.map((row) => `${JSON.stringify(outcomeView(row, batch))}\n`).join(''));

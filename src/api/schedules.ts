@@ -314,7 +314,7 @@ export async function listTasks(context: ApiContext, call: Call): Promise<Answer
   const { status = null, limit, offset } = call.query as unknown as ScheduleTaskListQuery;
   const { core } = await visible(context, call);
   const read = () => listScheduleTasks(context.client, call.account_id, core, { status, limit, offset });
-  const { total, tasks } = await (isLong(limit) ? context.pages.read(call.account_id, read) : read());
+  const { total, tasks } = await (isLong(limit) ? context.pages.read(call, read) : read());
   const schedule_id = ID_PREFIX.schedule + core;
   const items = tasks.map(({ row, batch }) => scheduledTaskBytes(row, batch, schedule_id));
   return { body: listBytes(total, 'tasks', items) };

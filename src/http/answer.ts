@@ -8,6 +8,8 @@ export interface Reply {
   status: number;
   /** null: no body and no Content-Length (204). */
   body: string | Buffer | null;
+  /** To HEAD: nobody knows how long the answer to GET is. */
+  unsized?: boolean;
   /** Default: JSON. */
   type?: string;
   headers?: Record<string, string>;
@@ -75,7 +77,7 @@ export function write(res: HttpResponse, reply: Reply, options: WriteOptions): n
     if (options.linger || (options.close && without_body)) res.writeHeader('Connection', 'close');
     if (!without_body) return void res.end(body, options.close && !options.linger);
     // With arguments `endWithoutBody` leaves the response open in this build, so the length is ours, and the client closes.
-    if (body !== null) res.writeHeader('Content-Length', String(bytes));
+    if (body !== null && reply.unsized !== true) res.writeHeader('Content-Length', String(bytes));
     res.endWithoutBody();
   });
   return options.head ? 0 : bytes;

@@ -1,5 +1,8 @@
-// Writes an answer of unknown length at the pace of its reader: at most one block waits in the socket's buffer.
+// Writes an answer of unknown length at the pace of its reader: at most one slice waits in the socket's buffer, however long a block is.
 import type { HttpResponse } from './uws.ts';
+
+/** Much less than the kernel takes of a socket that is writable: what waits is gone with the write behind it. */
+const SLICE_BYTES = 65_536;
 
 export class BlockWriter {
   bytes_out = 0;
@@ -9,23 +12,30 @@ export class BlockWriter {
 
   constructor(res: HttpResponse) {
     this.#res = res;
-    // Whoever waits writes next, and with that the native code sends what it holds itself.
+    // The native code sends what it holds itself with the next write only.
     res.onWritable(() => {
       this.#resume();
       return true;
     });
   }
 
+  /** The answer is over, or its client gone. */
+  get over(): boolean {
+    return this.#res === null;
+  }
+
   /** Resolves when the socket takes more; false where the client is gone. Without progress the native code gives up after 10 s. */
   async write(block: Buffer): Promise<boolean> {
-    const res = this.#res;
-    if (res === null) return false;
-    let clear = false;
-    res.cork(() => {
-      clear = res.write(block);
-    });
-    this.bytes_out += block.length;
-    if (!clear) {
+    for (let at = 0; at < block.length; at += SLICE_BYTES) {
+      const res = this.#res;
+      if (res === null) return false;
+      const slice = block.subarray(at, at + SLICE_BYTES);
+      let clear = false;
+      res.cork(() => {
+        clear = res.write(slice);
+      });
+      this.bytes_out += slice.length;
+      if (clear) continue;
       await new Promise<void>((wake) => {
         this.#wake = wake;
       });

@@ -84,13 +84,13 @@ export async function serveRoute(
   }
   if ((route.stream !== undefined || route.reply_lines === true) && x.head) {
     applyQuota(x, (await byTicket(host, x, call, (checked) => precheck(host, route, checked))) ?? null);
-    return { status: 200, body: '', type: route.stream === undefined ? LINES_TYPE : EVENTS_TYPE };
+    return { status: 200, body: '', unsized: true, type: route.stream === undefined ? LINES_TYPE : EVENTS_TYPE };
   }
   const answer = await (call.ticket === null ? route.run(call) : byTicket(host, x, call, route.run));
   if (answer?.blocks !== undefined) {
     if (answer.quota !== undefined) applyQuota(x, answer.quota);
     const type = route.reply_lines === true ? LINES_TYPE : JSON_TYPE;
-    if (x.head) return { status: 200, body: '', type };
+    if (x.head) return { status: 200, body: '', unsized: true, type };
     await x.sendBlocks(answer.blocks, type);
     return null;
   }
@@ -207,6 +207,7 @@ function admitKnown(
     trace: traceOf(x, route, head),
     ticket,
     now_ms: x.now_ms,
+    abandoned: () => x.abandoned,
   };
   const precheck = route.body === null ? undefined : host.precheck[route.name];
   if (precheck !== undefined) return precheck(call).then(() => withinQuota(host, x, route, call));

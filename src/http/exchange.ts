@@ -75,6 +75,7 @@ export class Exchange {
   readonly #host: ExchangeHost;
   readonly #started_ms = monotonicMs();
   #reader: IncomingBody | null = null;
+  #writer: BlockWriter | null = null;
   #paused = false;
   #onGone: (() => void) | null = null;
 
@@ -129,6 +130,11 @@ export class Exchange {
   /** For a long body there is more of it: where the cores are busy its tasks take seconds, and would take them again when it is sent again. */
   restartDeadline(body_bytes: number): void {
     this.deadline_ms = monotonicMs() + this.#host.request_ms + body_bytes * MS_PER_BYTE;
+  }
+
+  /** Nobody waits for the answer, or for more of it: the client is gone, or was told that it takes too long. */
+  get abandoned(): boolean {
+    return this.#writer === null ? this.done : this.#writer.over;
   }
 
   /** Of the other end of the connection; empty where that is gone. */
@@ -203,6 +209,7 @@ export class Exchange {
     this.resume();
     this.done = true;
     const writer = new BlockWriter(this.#res);
+    this.#writer = writer;
     this.#onGone = () => writer.gone();
     beginBlocks(this.#res, type, { 'X-Request-Id': this.request_id, ...this.headers });
     return writer;

@@ -198,12 +198,16 @@ export function chooseTasks(batch: BatchRow, states: string, page: TaskPage): { 
   return { total, indexes: indexes.slice(0, page.limit), next: indexes[page.limit] ?? null };
 }
 
+/** State bytes of a batch that was read, of its tasks `from` to `last`; '' where it is gone meanwhile. */
+export async function readStates(client: RedisClient, batch: BatchRow, from: number, last: number): Promise<string> {
+  const bytes = await client.getrangeBuffer(keys.states(partitionOf(batch.core), batch.core), from, last);
+  return waitingIn(bytes.toString('latin1'), batch, from);
+}
+
 /** Of a batch that was read, its tasks from `from` on that have ended, some at a time, in their order; null where it is gone meanwhile. */
 export async function* readEnded(client: RedisClient, batch: BatchRow, from: number): AsyncGenerator<TaskRow[] | null, void, undefined> {
-  const key = keys.states(partitionOf(batch.core), batch.core);
   for (let at = from; at < batch.total; at += ENDED_STATES) {
-    const last = Math.min(at + ENDED_STATES, batch.total) - 1;
-    const states = waitingIn((await client.getrangeBuffer(key, at, last)).toString('latin1'), batch, at);
+    const states = await readStates(client, batch, at, Math.min(at + ENDED_STATES, batch.total) - 1);
     const indexes = [...states].flatMap((byte, i) => (ENDED.has(statusOf(byte, batch)) ? [at + i] : []));
     for (const page of readableAtOnce(batch, indexes, ENDED_TASKS)) {
       const rows = await readTasks(client, batch, states, page, at);
@@ -218,12 +222,11 @@ export async function* readEnded(client: RedisClient, batch: BatchRow, from: num
  * Of a batch that was cancelled or has expired, the tasks that ended with it, neighbours together; null where they are more than `max`.
  */
 export async function readStopped(client: RedisClient, batch: BatchRow, max: number): Promise<{ from: number; tasks: number }[] | null> {
-  const key = keys.states(partitionOf(batch.core), batch.core);
   const runs: { from: number; tasks: number }[] = [];
   let left = max;
   for (let at = 0; at < batch.total; at += ENDED_STATES) {
-    const bytes = await client.getrangeBuffer(key, at, at + ENDED_STATES - 1);
-    for (const { index, 0: waiting } of waitingIn(bytes.toString('latin1'), batch, at).matchAll(/[qr]+/g)) {
+    const states = await readStates(client, batch, at, at + ENDED_STATES - 1);
+    for (const { index, 0: waiting } of states.matchAll(/[qr]+/g)) {
       left -= waiting.length;
       if (left < 0) return null;
       const before = runs.at(-1);
@@ -266,7 +269,6 @@ export async function readTask(
 ): Promise<{ batch: BatchRow; row: TaskRow } | null> {
   const batch = await readBatch(client, account_id, core);
   if (batch === null || index >= batch.total) return null;
-  const states = (await client.getrangeBuffer(keys.states(partitionOf(core), core), index, index)).toString('latin1');
-  const [row] = await readTasks(client, batch, waitingIn(states, batch, index), [index], index);
+  const [row] = await readTasks(client, batch, await readStates(client, batch, index, index), [index], index);
   return row === undefined ? null : { batch, row };
 }

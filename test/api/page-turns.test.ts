@@ -9,8 +9,8 @@ class Pages {
   readonly #ends: ((failure: Error | null) => void)[] = [];
   readonly #turns = new PageTurns();
 
-  read(account_id: string): Promise<string> {
-    return this.#turns.read(account_id, () => {
+  read(account_id: string, abandoned = () => false): Promise<string> {
+    return this.#turns.read({ account_id, abandoned }, () => {
       this.began.push(account_id);
       return new Promise((done, failed) => this.#ends.push((failure) => (failure === null ? done(account_id) : failed(failure))));
     });
@@ -49,4 +49,23 @@ test('a page that fails gives its turn on, and one that nobody waits for gives i
   assert.equal(pages.began.length, 5);
   for (const _ of later) await pages.end();
   assert.equal((await Promise.all(later)).length, 3);
+});
+
+test('nothing is read for those who have gone while they waited', async () => {
+  const pages = new Pages();
+  let gone = false;
+  const reads = [
+    pages.read('a'),
+    pages.read('b'),
+    ...['a', 'b', 'c'].map((account_id) => pages.read(account_id, () => gone)),
+    pages.read('d'),
+  ];
+  const settled = Promise.allSettled(reads);
+  gone = true;
+  await pages.end();
+  assert.deepEqual(pages.began, ['a', 'b', 'd']);
+  await pages.end();
+  await pages.end();
+  const outcomes = (await settled).map(({ status }) => status);
+  assert.deepEqual(outcomes, ['fulfilled', 'fulfilled', 'rejected', 'rejected', 'rejected', 'fulfilled']);
 });
