@@ -1,18 +1,20 @@
-// Writes an answer of unknown length at the pace of its reader: at most one slice waits in the socket's buffer, however long a block is.
+// Writes an answer of unknown length at the pace of its reader: slices of a block, longer ones as long as they go out at once, so that little waits
+// in the native code, which tells of room when a part of what it holds has gone, and sends the rest with the next write only.
 import type { HttpResponse } from './uws.ts';
 
-/** Much less than the kernel takes of a socket that is writable: what waits is gone with the write behind it. */
-const SLICE_BYTES = 65_536;
+/** What a socket takes that has just become writable, on top of what waited; the most that waits where the reader is slow. */
+const SLICE_BYTES_MIN = 16_384;
+const SLICE_BYTES_MAX = 262_144;
 
 export class BlockWriter {
   bytes_out = 0;
   /** null: the answer is over, or its client gone. */
   #res: HttpResponse | null;
   #wake: (() => void) | null = null;
+  #slice_bytes = SLICE_BYTES_MIN;
 
   constructor(res: HttpResponse) {
     this.#res = res;
-    // The native code sends what it holds itself with the next write only.
     res.onWritable(() => {
       this.#resume();
       return true;
@@ -26,15 +28,17 @@ export class BlockWriter {
 
   /** Resolves when the socket takes more; false where the client is gone. Without progress the native code gives up after 10 s. */
   async write(block: Buffer): Promise<boolean> {
-    for (let at = 0; at < block.length; at += SLICE_BYTES) {
+    for (let at = 0; at < block.length; ) {
       const res = this.#res;
       if (res === null) return false;
-      const slice = block.subarray(at, at + SLICE_BYTES);
+      const slice = block.subarray(at, at + this.#slice_bytes);
+      at += slice.length;
       let clear = false;
       res.cork(() => {
         clear = res.write(slice);
       });
       this.bytes_out += slice.length;
+      this.#slice_bytes = clear ? Math.min(2 * this.#slice_bytes, SLICE_BYTES_MAX) : SLICE_BYTES_MIN;
       if (clear) continue;
       await new Promise<void>((wake) => {
         this.#wake = wake;
