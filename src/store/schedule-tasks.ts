@@ -23,6 +23,8 @@ export interface ScheduledTask {
 
 /** About half a millisecond of Redis. */
 const SLICE = 500;
+/** Runs that are read at a time: what is read of one is some MB where payloads are large. */
+const RUNS_READ = 8;
 
 /** A page of them: newest run first, in it the last task first. `status` null: any. */
 export async function listScheduleTasks(
@@ -39,8 +41,13 @@ export async function listScheduleTasks(
     if (take > 0) wanted.push({ run, skip, take });
     total += run.count;
   }
-  const parts = await Promise.all(wanted.map(({ run, skip, take }) => readRun(client, account_id, run, page.status, skip, take)));
-  return { total, tasks: parts.flat() };
+  const tasks: ScheduledTask[] = [];
+  for (let at = 0; at < wanted.length; at += RUNS_READ) {
+    const some = wanted.slice(at, at + RUNS_READ);
+    const parts = await Promise.all(some.map(({ run, skip, take }) => readRun(client, account_id, run, page.status, skip, take)));
+    tasks.push(...parts.flat());
+  }
+  return { total, tasks };
 }
 
 async function* allRuns(client: RedisClient, account_id: string, core: string, status: TaskStatus | null): AsyncGenerator<RunRow> {

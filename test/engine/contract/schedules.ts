@@ -248,6 +248,20 @@ export function schedules({ client, receiver, scoped }: Stage): void {
     }
   });
 
+  test('tasks of many runs are listed newest first, page by page', async () => {
+    const target = receiver.at(freshPath());
+    const { id } = await create(acme, { ...YEARLY, task_template: { target, ...ONCE } });
+    const made: string[] = [];
+    for (let n = 0; n < 20; n++) made.unshift((await ok<ScheduleRun>(acme, 201, 'POST', `/v1/schedules/${id}/trigger`)).task_id ?? '');
+    const ids = async (query: string): Promise<[number, string[]]> => {
+      const { total, tasks } = await tasksOf(acme, id, query);
+      return [total, tasks.map((task) => task.id)];
+    };
+    assert.deepEqual(await ids(''), [20, made]);
+    assert.deepEqual(await ids('?limit=1000'), [20, made]);
+    assert.deepEqual(await ids('?limit=9&offset=9'), [20, made.slice(9, 18)]);
+  });
+
   test('deleting answers once, then the schedule is gone and what it made is not', async () => {
     const path = freshPath();
     const { id } = await create(acme, { ...YEARLY, task_template: { target: receiver.at(path), ...ONCE } });
