@@ -52,6 +52,7 @@ async function asTheyAre(context: ApiContext, call: Call, some: readonly number[
   const [from = 0, last = from] = [some[0], some.at(-1)];
   const batch = await visible(context, call);
   const states = await readStates(context.client, batch, from, last);
+  if (states === '') throw missing(call);
   return items(context, call, batch, states, some, from, status);
 }
 

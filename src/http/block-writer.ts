@@ -2,8 +2,8 @@
 // in the native code, which tells of room when a part of what it holds has gone, and sends the rest with the next write only.
 import type { HttpResponse } from './uws.ts';
 
-/** What a socket takes that has just become writable, on top of what waited; the most that waits where the reader is slow. */
-const SLICE_BYTES_MIN = 16_384;
+/** Less than a socket takes that has just become writable, also a small one; and about the most that waits where the reader is slow. */
+const SLICE_BYTES_MIN = 1_024;
 const SLICE_BYTES_MAX = 262_144;
 
 export class BlockWriter {
@@ -33,10 +33,8 @@ export class BlockWriter {
       if (res === null) return false;
       const slice = block.subarray(at, at + this.#slice_bytes);
       at += slice.length;
-      let clear = false;
-      res.cork(() => {
-        clear = res.write(slice);
-      });
+      // Not in a cork: there a small one is always told to be sent.
+      const clear = res.write(slice);
       this.bytes_out += slice.length;
       this.#slice_bytes = clear ? Math.min(2 * this.#slice_bytes, SLICE_BYTES_MAX) : SLICE_BYTES_MIN;
       if (clear) continue;
