@@ -5,7 +5,7 @@
 local GRANT_AGED_MAX, GRANT_RANGES_MAX, GRANT_KEEP_US = 200, 500, 2592000000000 -- a deleted limiter's usage stays for 30 days
 -- How long a grant is good. One that starts more than 3 ms late is told to the lane (`late`), and that must arrive before the shortest interval is over.
 local GRANT_MS = 500
-local GRANT_PAUSE_US, GRANT_TOGETHER_US = 5000, 3000 -- between two looks at a lane that grants ahead of time; of what it grants so
+local GRANT_PAUSE_US, GRANT_TOGETHER_US = 10000, 3000 -- between two looks at a lane that grants ahead of time; of what it grants so
 local GRANT_BURST_MIN, GRANT_BURST_MS, GRANT_BURST_EVEN = 2, 500, 4 -- a ms: tasks at least; the limit's part; times what is even
 -- Where more waits than fits at all, what a window of so many opens with comes over nine tenths of its interval, but one a ms at least.
 local GRANT_SPREAD_FROM, GRANT_SPREAD_MIN, GRANT_SPREAD_EVEN = 100, 1, 10 / 9

@@ -40,7 +40,7 @@ local LANE_TEXTS = { account = true, name = true, kind = true, form = true, cool
 local LANE_STATE = { 't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem', 'lag', 'way',
   'last', 'hold', 'opens', 'lost' }
 -- Within so long of a start its lane has heard of it, as a rule, and what it had granted ahead by then is past.
-local LANE_HEARD_MS = 40
+local LANE_HEARD_MS = 50
 local lanes_loaded, lanes_by_core = {}, {}
 local lane_bell = false
 

@@ -14,7 +14,7 @@ export { type Claimed, type ClaimReply, type Flight, type FlightLimit, type Note
 const LANES_MAX = 16;
 const GRANTS_MAX = 500;
 /** Starts are granted so long before their time: as long as a grant takes to its task, on a machine that is busy. */
-export const GRANT_AHEAD_MS = 20;
+export const GRANT_AHEAD_MS = 30;
 
 export type Verdict = 'c' | 'f' | 'u' | 'r' | 'b' | 's' | 'k';
 

@@ -1593,7 +1593,7 @@ local function lost_write()
     for field, text in pairs(fields) do call('HSET', segment, field, text) end
   end
 end`];
-const piece_99: Piece = ["lua/lib/lane.lua", 43, `local LANE_HEARD_MS = 40`];
+const piece_99: Piece = ["lua/lib/lane.lua", 43, `local LANE_HEARD_MS = 50`];
 const piece_100: Piece = ["lua/lib/lane.lua", 122, `local function lane_read(text)
   local flow, core, from, to, attempts, recoveries, timeout_s, due_ms, kind, cost, first_ms, valid_ms =
     string.match(text, '^([^|]+)|(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%d+);%w+,(%a)!?,(%d+),(%d+),(%d+)')
@@ -3952,7 +3952,7 @@ local function outbox_slices()
 end`], ["lua/lib/grant.lua", 5, `local GRANT_AGED_MAX, GRANT_RANGES_MAX, GRANT_KEEP_US = 200, 500, 2592000000000 -- a deleted limiter's usage stays for 30 days
 
 local GRANT_MS = 500
-local GRANT_PAUSE_US, GRANT_TOGETHER_US = 5000, 3000 -- between two looks at a lane that grants ahead of time; of what it grants so
+local GRANT_PAUSE_US, GRANT_TOGETHER_US = 10000, 3000 -- between two looks at a lane that grants ahead of time; of what it grants so
 local GRANT_BURST_MIN, GRANT_BURST_MS, GRANT_BURST_EVEN = 2, 500, 4 -- a ms: tasks at least; the limit's part; times what is even
 
 local GRANT_SPREAD_FROM, GRANT_SPREAD_MIN, GRANT_SPREAD_EVEN = 100, 1, 10 / 9
