@@ -214,7 +214,7 @@ end
 -- all have heard how late.
 local function grant_hold(lane)
   local lag = lane.lag or 0
-  lane.lag = math.floor(lag * 0.95)
+  lane.lag = math.floor(lag * 0.9)
   if not (lane.machine and lane.machine.ahead) or lag <= math.max(0, lane.way or 0) + GRANT_LAG_MS or not grant_binds(lane) then return end
   lane.hold = lane.last or 0
   lane.opens = lane.hold + math.min(lag, GRANT_MS) + LANE_HEARD_MS

@@ -116,15 +116,16 @@ local function outbox_write()
 end
 
 -- All that waits for the destinations that this script wrote to, as outbox/slice gives it, for a caller that carries it over at
--- once; without those that have more waiting than is worth the copy. delivery/relayer.ts acknowledges from half of that on, so that these are few.
-local SLICE_MAX = 50
+-- once; without those that have more waiting than is worth the copy, and 1 where there are such. delivery/relayer.ts acknowledges from a quarter of that
+-- on, so that these are few.
+local SLICE_MAX = 100
 local function outbox_slices()
-  local slices = {}
+  local slices, left = {}, 0
   for _, plan in ipairs(outbox_plans_made) do
     local messages = call('ZRANGE', outbox_key(plan.destination), 0, SLICE_MAX)
-    if #messages <= SLICE_MAX then slices[#slices + 1] = { tonumber(plan.destination), messages } end
+    if #messages <= SLICE_MAX then slices[#slices + 1] = { tonumber(plan.destination), messages } else left = 1 end
   end
-  return slices
+  return slices, left
 end
 
 -- For scripts whose caller does not carry messages over itself: whoever works on this partition is asked to.

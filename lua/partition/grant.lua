@@ -10,7 +10,7 @@
 -- @arg   tasks_max int     tasks that start in one call; never more than 500
 -- @arg   ahead_us  int     how long before its time a start may be granted; 0 for none
 -- @arg   now_us    now_us  this shard's clock
--- @reply [number, string, number, number, [string, string, number, number, number, number, number[], string, string][], [number, string[]][]]   this shard's time (ms); next time that a lane is to be looked at, '' where none; 1 where more is due now; 1 where messages were written; of each lane: core, kind ('' unknown), granted, expired, reclaimed, waiting, (ms waited, tasks) of each range, account, name; messages that the caller may carry over at once: of each destination its number and all that waits for it
+-- @reply [number, string, number, number, [string, string, number, number, number, number, number[], string, string][], [number, string[]][]]   this shard's time (ms); next time that a lane is to be looked at, '' where none; 1 where more is due now; 1 where messages wait that are not among those below; of each lane: core, kind ('' unknown), granted, expired, reclaimed, waiting, (ms waited, tasks) of each range, account, name; messages that the caller may carry over at once: of each destination its number and all that waits for it
 -- @cost  O(tasks + ranges), 500 of each at most for each lane
 -- @include lib/grant
 
@@ -40,7 +40,7 @@ lane_plan()
 
 for _, core in ipairs(stepped) do call('ZADD', lanes, string.format('%.3f', now_ms), core) end
 lane_write()
-local wrote = outbox_write()
+outbox_write()
 for _, lane in ipairs(shown) do
   if lane.purge then lane_forget(lane) end
 end
@@ -56,4 +56,5 @@ for i, lane in ipairs(shown) do
     lane.account or '', lane.name or '' }
 end
 if next_ms <= now_ms then more = 1 end
-return { math.floor(now_ms), next_ms < math.huge and string.format('%.3f', next_ms) or '', more, wrote, reply, outbox_slices() }
+local slices, left = outbox_slices()
+return { math.floor(now_ms), next_ms < math.huge and string.format('%.3f', next_ms) or '', more, left, reply, slices }

@@ -74,7 +74,7 @@ const LATE_MS = 1_000;
  * then it goes along with that and is left out at the destination, by the mark.
  */
 const ACK_DELAY_MS = 250;
-/** And at once where so many wait: half of what a reply brings along at most (lua/lib/outbox.lua), beyond which it takes the longer way. */
+/** And at once where so many wait: a quarter of what a reply brings along at most (lua/lib/outbox.lua), beyond which it takes the longer way. */
 const ACK_MESSAGES = 25;
 
 export class Relayer implements Service {

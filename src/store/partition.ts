@@ -148,9 +148,10 @@ export interface GrantReply {
   /** When a limiter has something to do next, by the partition's clock; 0 = never, as far as is known. */
   next_ms: number;
   more: boolean;
+  /** Some wait to be carried over that are not among `slices`. */
   messages: boolean;
   lanes: LaneGrant[];
-  /** What can be carried over at once, not dated yet; not always all that waits. */
+  /** What can be carried over at once, not dated yet. */
   slices: Pick<Slice, 'destination' | 'messages'>[];
 }
 
@@ -181,8 +182,8 @@ export function answersOf(reply: TurnReply): Answered<TurnReply> & { messages: b
   const granted = answer(reply.granted);
   const told = answer(reply.told);
   const offered = answer(reply.offered);
-  const left = granted?.messages === true && granted.slices.length === 0;
-  const messages = settled?.messages === true || tick?.messages === true || claimed?.messages === true || told === true || left;
+  const messages =
+    settled?.messages === true || tick?.messages === true || claimed?.messages === true || told === true || granted?.messages === true;
   return { settled, tick, claimed, granted, told, offered, messages, error };
 }
 

@@ -725,7 +725,7 @@ const piece_46: Piece = ["lua/lib/batch.lua", 102, `local function batch_stop(b,
   b.deadline = '' -- leaves the deadlines until its last running task has finished
   batch_end(b, now, keep_ms)
 end`];
-const piece_47: Piece = ["lua/lib/outbox.lua", 131, `local function outbox_bell()
+const piece_47: Piece = ["lua/lib/outbox.lua", 132, `local function outbox_bell()
   if #outbox_plans_made > 0 then call('SPUBLISH', root .. 'bell', 'o') end
 end`];
 const piece_48: Piece = ["lua/lib/limited.lua", 12, `local LANES_MAX = 1000`];
@@ -889,7 +889,7 @@ const piece_59: Piece = ["lua/lib/limiter/aligned.lua", 2, `do
   }
 end`];
 const piece_60: Piece = ["lua/lib/limiter/level.lua", 9, `do
-  local LEVEL_LOG_MAX = 64
+  local LEVEL_LOG_MAX = 96
   local LEVEL_EXACT_MAX = 9000000000
   local LEVEL_DEBT = 2 -- points that were charged afterwards raise the level to so many capacities at most
 
@@ -3941,14 +3941,14 @@ local now_us = tonumber(ARGV[4]) or (function() local t = redis.call('TIME') ret
   range.from = range.from + tasks
   lane_plan(lane, range.key, range)
   return false
-end`], piece_75, piece_21, piece_22, piece_23, piece_24, piece_25, piece_26, piece_27, piece_31, ["lua/lib/outbox.lua", 120, `local SLICE_MAX = 50
+end`], piece_75, piece_21, piece_22, piece_23, piece_24, piece_25, piece_26, piece_27, piece_31, ["lua/lib/outbox.lua", 121, `local SLICE_MAX = 100
 local function outbox_slices()
-  local slices = {}
+  local slices, left = {}, 0
   for _, plan in ipairs(outbox_plans_made) do
     local messages = call('ZRANGE', outbox_key(plan.destination), 0, SLICE_MAX)
-    if #messages <= SLICE_MAX then slices[#slices + 1] = { tonumber(plan.destination), messages } end
+    if #messages <= SLICE_MAX then slices[#slices + 1] = { tonumber(plan.destination), messages } else left = 1 end
   end
-  return slices
+  return slices, left
 end`], ["lua/lib/grant.lua", 5, `local GRANT_AGED_MAX, GRANT_RANGES_MAX, GRANT_KEEP_US = 200, 500, 2592000000000 -- a deleted limiter's usage stays for 30 days
 
 local GRANT_MS = 500
@@ -4161,7 +4161,7 @@ end
 
 local function grant_hold(lane)
   local lag = lane.lag or 0
-  lane.lag = math.floor(lag * 0.95)
+  lane.lag = math.floor(lag * 0.9)
   if not (lane.machine and lane.machine.ahead) or lag <= math.max(0, lane.way or 0) + GRANT_LAG_MS or not grant_binds(lane) then return end
   lane.hold = lane.last or 0
   lane.opens = lane.hold + math.min(lag, GRANT_MS) + LANE_HEARD_MS
@@ -4232,7 +4232,7 @@ lane_plan()
 
 for _, core in ipairs(stepped) do call('ZADD', lanes, string.format('%.3f', now_ms), core) end
 lane_write()
-local wrote = outbox_write()
+outbox_write()
 for _, lane in ipairs(shown) do
   if lane.purge then lane_forget(lane) end
 end
@@ -4248,7 +4248,8 @@ for i, lane in ipairs(shown) do
     lane.account or '', lane.name or '' }
 end
 if next_ms <= now_ms then more = 1 end
-return { math.floor(now_ms), next_ms < math.huge and string.format('%.3f', next_ms) or '', more, wrote, reply, outbox_slices() }`]],
+local slices, left = outbox_slices()
+return { math.floor(now_ms), next_ms < math.huge and string.format('%.3f', next_ms) or '', more, left, reply, slices }`]],
 });
 
 /** Tells limiters of tasks whose requests were written later than they were granted, so that no span holds more than it may. See lua/partition/late.lua. */

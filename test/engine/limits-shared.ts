@@ -13,7 +13,7 @@ import { freshPath, tasksFor } from './stage.ts';
 const SLOTS_BACK_MS_MAX = 15_000;
 /** About as long as a start may be put off. */
 const STILL_MS = 700;
-const AHEAD_MS = 20;
+const AHEAD_MS = 30;
 /**
  * Starts that are late, as those of a busy machine are, count from when they were made, and the engine says so. One that is stopped
  * before it has said it is believed to have been in time. What it starts from before is late by all the time it stood still.

@@ -14,7 +14,7 @@ const AHEAD_US = 30_000;
 const { redis, stop } = await startRedis();
 after(stop);
 
-/** Times of all starts, from 0 on, in ms: a lane that is looked at every five milliseconds for some seconds. */
+/** Times of all starts, from 0 on, in ms: a lane that is looked at every ten milliseconds for some seconds. */
 async function starts(partition: number, tasks: number, seconds: number): Promise<number[]> {
   const lane = await Lane.create(redis, partition, { type: 'window', config: { limit: LIMIT, interval: 1 }, now_us: T });
   await lane.queue(T, { batch: lane.newBatch(T), from: 0, to: tasks - 1, first_ms: T / 1_000 });

@@ -242,7 +242,7 @@ export class Run {
     await partitionGrant.call(
       this.#rig.redis,
       { meta: keys.partition(p) },
-      { lanes_max: 16, tasks_max: max, ahead_us: 20_000, now_us: this.#rig.now_ms * 1_000 },
+      { lanes_max: 16, tasks_max: max, ahead_us: 30_000, now_us: this.#rig.now_ms * 1_000 },
     );
     await this.#wrote(p);
   }

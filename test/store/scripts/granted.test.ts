@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { after, beforeEach, describe, test } from 'node:test';
 import { keys } from '../../../src/store/keys.ts';
 import { readSlices, receive, relay } from '../../../src/store/outbox.ts';
-import { outboxReceive } from '../../../src/store/scripts.gen.ts';
+import { outboxReceive, partitionGrant } from '../../../src/store/scripts.gen.ts';
 import { grant, limiter } from '../../helpers/limited-scene.ts';
 import { SETTINGS, startRig } from '../../helpers/rig.ts';
 
@@ -11,7 +11,7 @@ const rig = await startRig();
 after(() => rig.redis.disconnect());
 beforeEach(() => rig.reset());
 
-const AHEAD_US = 20_000;
+const AHEAD_US = 30_000;
 const HOUR_MS = 3_600_000;
 
 /** Four tasks whose window lets two of them start now; its messages wait to be carried over. */
@@ -59,6 +59,23 @@ describe('grants', () => {
     }
     const ages_ms = (await rig.claim('h1', 10)).map(({ granted_age_ms }) => granted_age_ms);
     assert.deepEqual(ages_ms, [29.5, 29.5]);
+  });
+
+  test('a reply that leaves out what waits for somebody says so', async () => {
+    const limit = await limiter(rig, 'window', 'window', { limit: 3_000, interval: 1 });
+    await rig.create({ tasks: Array.from({ length: 3_000 }, () => ({ limit })) });
+    await relay(rig.redis, 0);
+    const seen: [left: boolean, carried: number][] = [];
+    for (let look = 0; look < 4; look++) {
+      const args = { lanes_max: 16, tasks_max: 500, ahead_us: AHEAD_US, now_us: rig.now_ms * 1_000 };
+      const [, , , left, , slices] = await partitionGrant.call(rig.redis, { meta: keys.partition(0) }, args);
+      seen.push([left === 1, slices.reduce((sum, [, messages]) => sum + messages.length, 0)]);
+      rig.pass(30);
+    }
+    const [[, first] = [], ...later] = seen;
+    assert.ok(first !== undefined && first > 20, 'a message for each ms');
+    assert.deepEqual([seen[0]?.[0], later.at(-1)], [false, [true, 0]], JSON.stringify(seen));
+    for (const [left, carried] of seen) assert.equal(left, carried === 0);
   });
 
   test('of a grant that is more than one call may take the rest is told of', async () => {
