@@ -6,6 +6,7 @@ import { newCore } from '../base/id.ts';
 import { PAGE_TASKS, TRAY_GROUP_BYTES_MAX, TRAY_GROUP_TASKS_MAX } from '../base/limits.ts';
 import * as batches from '../store/batches.ts';
 import type { NewTask } from '../store/records.ts';
+import type { Rehearsals } from '../store/rehearsals.ts';
 import type { RedisClient } from '../store/script.ts';
 import type { Placement } from './placement.ts';
 
@@ -13,6 +14,9 @@ import type { Placement } from './placement.ts';
 const BUSY_MS = 5;
 /** So long they are waited for at most. */
 const GATHER_MS_MAX = 2;
+
+/** A task that comes so long after the one before comes alone: it is rehearsed. */
+const ALONE_MS = 20;
 
 /** Where a task came to lie. */
 export interface Place {
@@ -39,6 +43,7 @@ interface Line {
 export interface TrayWriterDeps {
   client: RedisClient;
   placement: Placement;
+  rehearsals: Pick<Rehearsals, 'createTask'>;
   /** For the name of a tray. */
   clock(): number;
 }
@@ -46,9 +51,18 @@ export interface TrayWriterDeps {
 export class TrayWriter {
   readonly #deps: TrayWriterDeps;
   readonly #lines = new Map<string, Line>();
+  #expected_ms = Number.NEGATIVE_INFINITY;
 
   constructor(deps: TrayWriterDeps) {
     this.#deps = deps;
+  }
+
+  /** A task of this account is about to come. Where it comes alone, those who will work on it are woken meanwhile. */
+  expect(account_id: string): void {
+    const now_ms = monotonicMs();
+    const alone = this.#lines.size === 0 && now_ms >= this.#expected_ms + ALONE_MS;
+    this.#expected_ms = now_ms;
+    if (alone) this.#deps.rehearsals.createTask(this.#deps.placement.forTray(account_id, 0), account_id);
   }
 
   /** Stores a task. Rejects where its group could not be written; whether it was is then unknown. */

@@ -48,6 +48,8 @@ export interface Script<K, A, R> extends ScriptSource {
    * first served, and with a command before it the caller is the first to come (docs/decisions/0064-told-before-answered.md).
    */
   callToldFirst(redis: RedisClient, keys: K, args: A): Promise<R>;
+  /** The bytes of a call, for whoever sends it on a connection that does not answer. */
+  bytes(keys: K, args: A): Buffer;
   /** Adds the call to a pipeline, which must then be run by `execPipeline`. */
   queue(pipeline: ChainableCommander, keys: K, args: A): void;
   queueBuffer(pipeline: ChainableCommander, keys: K, args: A): void;
@@ -124,6 +126,13 @@ export function script<K extends object, A extends object, R>(source: ScriptSour
       stream.uncork();
       return reply;
     },
+    bytes: (keys, args) =>
+      commandOf([
+        'EVALSHA',
+        sha(),
+        String(source.keys.length),
+        ...toWire(source, keys as Record<string, unknown>, args as Record<string, unknown>),
+      ]),
     queue: (pipeline, keys, args) => add(pipeline, keys, args, false),
     queueBuffer: (pipeline, keys, args) => add(pipeline, keys, args, true),
   };
@@ -193,6 +202,12 @@ function toWire(source: ScriptSource, keys: Record<string, unknown>, args: Recor
     else wire.push(asText(source, name, value));
   }
   return wire;
+}
+
+/** A command as Redis reads it (RESP). */
+function commandOf(parts: Wire): Buffer {
+  const pieces = parts.flatMap((part) => [`$${Buffer.byteLength(part)}\r\n`, part, '\r\n']);
+  return Buffer.concat([`*${parts.length}\r\n`, ...pieces].map((piece) => Buffer.from(piece as string)));
 }
 
 /** A missing value would otherwise reach Redis as the empty string. */
