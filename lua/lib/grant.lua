@@ -9,6 +9,8 @@ local GRANT_PAUSE_US, GRANT_TOGETHER_US = 10000, 3000 -- between two looks at a 
 local GRANT_BURST_MIN, GRANT_BURST_MS, GRANT_BURST_EVEN = 2, 500, 4 -- a ms: tasks at least; the limit's part; times what is even
 -- Where more waits than fits at all, what a window of so many opens with comes over nine tenths of its interval, but one a ms at least.
 local GRANT_SPREAD_FROM, GRANT_SPREAD_MIN, GRANT_SPREAD_EVEN = 100, 1, 10 / 9
+-- A lane goes half as far ahead as it may; all of it, or as far as the second number of units reach, where half of it has as many as the first.
+local GRANT_REACH_MIN, GRANT_REACH_MAX = 5, 64
 -- Where starts are later by this on the whole than at least, a lane that may let more than so many units start in a second is held.
 local GRANT_LAG_MS, GRANT_HELD_FROM = 50, 1600
 
@@ -162,6 +164,15 @@ local function grant_next(lane, range, ahead_us)
   return at < math.huge and math.max(at, lane.now - lane.ahead) or false
 end
 
+-- How far ahead this lane goes. Where much starts a look that is late costs much, and one that starts late is little beside what a second holds; but each start has a
+-- place of its thread from its grant on.
+local function grant_reach(lane, ahead_us)
+  if not lane_limited(lane) or not lane.interval_s then return ahead_us end
+  local units_a_us = ((lane.rate or 0) > 0 and lane.rate or lane.max) / lane.interval_s / 1000000
+  if units_a_us * ahead_us / 2 < GRANT_REACH_MIN then return ahead_us / 2 end
+  return math.max(ahead_us / 2, math.min(ahead_us, math.floor(GRANT_REACH_MAX / units_a_us)))
+end
+
 -- How much a lane may let start in a ms, so that a limiter that opens with all it has does so in half a second: who sends that much at
 -- once, and who takes it in, is late with it, and has it nearer to what comes an interval later than it may be. A window opens in each interval
 -- as it opened in the one before; where it will for long, it does so nearly evenly. May be a fraction.
@@ -221,8 +232,9 @@ local function grant_hold(lane)
   lane.lag, lane.way = 0, -1
 end
 
--- Looks at a lane and plans what follows; returns the tasks that it let start. Starts may be granted `ahead_us` before their time.
+-- Looks at a lane and plans what follows; returns the tasks that it let start. Starts may be granted `ahead_us` before their time at most.
 local function grant_lane(lane, tasks_max, ahead_us)
+  ahead_us = grant_reach(lane, ahead_us)
   -- It may be ahead since the last look.
   lane.ahead = math.max(0, math.min(ahead_us, lane.now - lane.real))
   lane_settle(lane)

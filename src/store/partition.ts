@@ -13,8 +13,8 @@ export { type Claimed, type ClaimReply, type Flight, type FlightLimit, type Note
 /** Limiters in one call, and the tasks that it lets start: about a millisecond of Redis. */
 const LANES_MAX = 16;
 const GRANTS_MAX = 500;
-/** Starts are granted so long before their time: as long as a grant takes to its task, on a machine that is busy. */
-export const GRANT_AHEAD_MS = 30;
+/** Starts are granted so long before their time at most: as long as a grant takes to its task, on a machine that is busy. Most limiters go half as far (lua/lib/grant.lua). */
+export const GRANT_AHEAD_MS = 60;
 
 export type Verdict = 'c' | 'f' | 'u' | 'r' | 'b' | 's' | 'k';
 

@@ -889,7 +889,7 @@ const piece_59: Piece = ["lua/lib/limiter/aligned.lua", 2, `do
   }
 end`];
 const piece_60: Piece = ["lua/lib/limiter/level.lua", 9, `do
-  local LEVEL_LOG_MAX = 96
+  local LEVEL_LOG_MAX = 128
   local LEVEL_EXACT_MAX = 9000000000
   local LEVEL_DEBT = 2 -- points that were charged afterwards raise the level to so many capacities at most
 
@@ -3957,6 +3957,8 @@ local GRANT_BURST_MIN, GRANT_BURST_MS, GRANT_BURST_EVEN = 2, 500, 4 -- a ms: tas
 
 local GRANT_SPREAD_FROM, GRANT_SPREAD_MIN, GRANT_SPREAD_EVEN = 100, 1, 10 / 9
 
+local GRANT_REACH_MIN, GRANT_REACH_MAX = 5, 64
+
 local GRANT_LAG_MS, GRANT_HELD_FROM = 50, 1600
 
 local function grant_send(lane, range, kind, body)
@@ -4111,6 +4113,15 @@ end
 
 
 
+local function grant_reach(lane, ahead_us)
+  if not lane_limited(lane) or not lane.interval_s then return ahead_us end
+  local units_a_us = ((lane.rate or 0) > 0 and lane.rate or lane.max) / lane.interval_s / 1000000
+  if units_a_us * ahead_us / 2 < GRANT_REACH_MIN then return ahead_us / 2 end
+  return math.max(ahead_us / 2, math.min(ahead_us, math.floor(GRANT_REACH_MAX / units_a_us)))
+end
+
+
+
 
 local function grant_burst(lane, ahead_us)
   local machine = lane.machine
@@ -4170,6 +4181,7 @@ end
 
 
 local function grant_lane(lane, tasks_max, ahead_us)
+  ahead_us = grant_reach(lane, ahead_us)
 
   lane.ahead = math.max(0, math.min(ahead_us, lane.now - lane.real))
   lane_settle(lane)

@@ -7,7 +7,7 @@ import { startRedis } from '../helpers/redis.ts';
 const T = 1_800_000_000_000_000;
 const T_MS = T / 1000;
 const MS = 1_000;
-const AHEAD_US = 30_000;
+const AHEAD_US = 60_000;
 /** Until all have heard of a start. */
 const HEARD_MS = 50;
 

@@ -79,7 +79,7 @@ export abstract class Life {
     this.row = row;
     const chance = new Chance(seed);
     this.chance = chance;
-    this.ahead_us = chance.pick([0, 0, 0, 30_000, 5_000]);
+    this.ahead_us = chance.pick([0, 0, 0, 60_000, 5_000]);
     const backs = chance.one(2);
     this.traits = { steps: chance.one(4), backs, drops: !backs && chance.one(2), patches: chance.one(3), deadlines: chance.one(2) };
     if (this.traits.steps) this.traits.deadlines = false;

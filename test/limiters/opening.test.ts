@@ -9,7 +9,7 @@ const T = 1_800_000_000_000_000;
 const S = 1_000_000;
 const LIMIT = 1_000;
 const LOOK_EACH_US = 10_000;
-const AHEAD_US = 30_000;
+const AHEAD_US = 60_000;
 
 const { redis, stop } = await startRedis();
 after(stop);

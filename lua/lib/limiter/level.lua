@@ -7,7 +7,7 @@
 -- `lane:<core>:log` is a list of the last starts, oldest first: `<granted_ms> <at> <n> <rem> <units>`, with the level before each. Where one
 -- turns out to have started late, what has been since is worked out again from there.
 do
-  local LEVEL_LOG_MAX = 96
+  local LEVEL_LOG_MAX = 128
   local LEVEL_EXACT_MAX = 9000000000
   local LEVEL_DEBT = 2 -- points that were charged afterwards raise the level to so many capacities at most
 

@@ -11,7 +11,7 @@ const rig = await startRig();
 after(() => rig.redis.disconnect());
 beforeEach(() => rig.reset());
 
-const AHEAD_US = 30_000;
+const AHEAD_US = 60_000;
 const HOUR_MS = 3_600_000;
 
 /** Four tasks whose window lets two of them start now; its messages wait to be carried over. */
