@@ -34,7 +34,6 @@ import { RequestSpans } from './request-spans.ts';
 import { openStore, type Store, StoreRefused } from './store/connect.ts';
 import { type Durability, openDurability } from './store/durability.ts';
 import { preparePartitions } from './store/partition.ts';
-import { openRehearsals, type Rehearsals } from './store/rehearsals.ts';
 import { ensureLocalToken, lookupToken } from './store/tokens.ts';
 import { makeStreams, type StreamService } from './streams.ts';
 import { VERSION } from './version.ts';
@@ -152,7 +151,6 @@ class FrontDoorService implements Service {
   readonly #parts: FrontDoorParts;
   readonly #durability: Durability;
   readonly #relayer: Relayer;
-  #rehearsals: Rehearsals | null = null;
   #server: Server | null = null;
 
   constructor(parts: FrontDoorParts) {
@@ -176,8 +174,7 @@ class FrontDoorService implements Service {
     const weak = config.access_tokens.filter(isGuessable).map(({ account }) => account);
     if (weak.length > 0) this.#parts.log.warn({ accounts: weak }, 'tokens of SLUICE_ACCESS_TOKENS are so short that one can guess them');
     const requests = requestMeter(metrics);
-    this.#rehearsals = openRehearsals(this.#parts.store.connection, { role: 'main', log: this.#parts.log });
-    const context = this.#context(this.#rehearsals);
+    const context = this.#context();
     const quota = makeQuota(context);
     this.#server = await startServer({
       host: config.host,
@@ -205,7 +202,6 @@ class FrontDoorService implements Service {
     await this.#server?.stop(deadline_ms);
     await this.#relayer.stop(RELAY_STOP_MS);
     this.#durability.close();
-    this.#rehearsals?.close();
   }
 
   /** The token that a server without any makes for itself, where its Redis is its own. */
@@ -216,7 +212,7 @@ class FrontDoorService implements Service {
     return ensureLocalToken(data_dir);
   }
 
-  #context(rehearsals: Rehearsals): ApiContext {
+  #context(): ApiContext {
     const { client, partition_count: partitions } = this.#parts.store;
     const placement = new Placement(partitions);
     const batches = this.#parts.metrics.counter('batches_created_total', {});
@@ -242,7 +238,7 @@ class FrontDoorService implements Service {
       placement,
       durability: this.#durability,
       relay: (partition) => this.#relayer.relay(partition),
-      trays: new TrayWriter({ client, placement, rehearsals, clock: systemClock }),
+      trays: new TrayWriter({ client, placement, rehearsals: this.#parts.store.rehearsals(), clock: systemClock }),
       reads: new BatchReader({ client, limit: this.#parts.config.limit_batch_status }),
       pages: new PageTurns(),
       meter: {

@@ -11,6 +11,7 @@ import { StoreRefused } from './errors.ts';
 import { type HintOptions, type Hints, openHints } from './hints.ts';
 import { keys } from './keys.ts';
 import { PartitionCount } from './partition-count.ts';
+import { openRehearsals, type Rehearsals } from './rehearsals.ts';
 import type { RedisClient } from './script.ts';
 import { PARTITIONS_MAX } from './tags.ts';
 
@@ -30,6 +31,8 @@ export interface Store {
   readonly connection: ConnectionSpec;
   /** A new hint subscriber with its own connections; closed with the store at the latest. */
   subscriber(options?: HintOptions): Hints;
+  /** What is about to be called may be rehearsed there; with its own connection, closed with the store at the latest. */
+  rehearsals(): Rehearsals;
   /** Ends the connections, and the embedded Redis where this process owns it. */
   close(): Promise<void>;
 }
@@ -85,7 +88,7 @@ function makeStore(
   role: string,
   stop: () => Promise<void>,
 ): Store {
-  const hints = new Set<Hints>();
+  const opened = new Set<{ close(): void }>();
   let closed: Promise<void> | null = null;
   return {
     client,
@@ -97,12 +100,17 @@ function makeStore(
     connection,
     subscriber: (options = {}) => {
       const made = openHints(client, connection, { role, log }, options);
-      hints.add(made);
+      opened.add(made);
+      return made;
+    },
+    rehearsals: () => {
+      const made = openRehearsals(connection, { role, log });
+      opened.add(made);
       return made;
     },
     close: () => {
       closed ??= (async () => {
-        for (const each of hints) each.close();
+        for (const each of opened) each.close();
         await endClient(client);
         await stop();
       })();
