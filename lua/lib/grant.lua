@@ -234,9 +234,9 @@ end
 
 -- Looks at a lane and plans what follows; returns the tasks that it let start. Starts may be granted `ahead_us` before their time at most.
 local function grant_lane(lane, tasks_max, ahead_us)
-  ahead_us = grant_reach(lane, ahead_us)
-  -- It may be ahead since the last look.
+  -- It may be ahead since the last look, and further than it goes now.
   lane.ahead = math.max(0, math.min(ahead_us, lane.now - lane.real))
+  ahead_us = grant_reach(lane, ahead_us)
   lane_settle(lane)
   lane.granted, lane.expired, lane.waits, lane.more = 0, 0, {}, false
   local now_ms = math.floor((lane.now - lane.ahead) / 1000)

@@ -51,6 +51,8 @@ export interface TrayWriterDeps {
 export class TrayWriter {
   readonly #deps: TrayWriterDeps;
   readonly #lines = new Map<string, Line>();
+  /** Lines that are being written. */
+  #running = 0;
   #expected_ms = Number.NEGATIVE_INFINITY;
 
   constructor(deps: TrayWriterDeps) {
@@ -60,7 +62,7 @@ export class TrayWriter {
   /** A task of this account is about to come. Where it comes alone, those who will work on it are woken meanwhile. */
   expect(account_id: string): void {
     const now_ms = monotonicMs();
-    const alone = this.#lines.size === 0 && now_ms >= this.#expected_ms + ALONE_MS;
+    const alone = this.#running === 0 && now_ms >= this.#expected_ms + ALONE_MS;
     this.#expected_ms = now_ms;
     if (alone) this.#deps.rehearsals.createTask(this.#deps.placement.forTray(account_id, 0), account_id);
   }
@@ -84,6 +86,7 @@ export class TrayWriter {
 
   async #run(account_id: string, line: Line): Promise<void> {
     line.running = true;
+    this.#running += 1;
     if (monotonicMs() < line.busy_ms + BUSY_MS) await gathered(line.waiting);
     while (line.waiting.length > 0) {
       const group = takeGroup(line.waiting);
@@ -97,6 +100,7 @@ export class TrayWriter {
       await gathered(line.waiting);
     }
     line.running = false;
+    this.#running -= 1;
     if (monotonicMs() >= line.busy_ms + BUSY_MS) this.#lines.delete(account_id);
   }
 

@@ -2,7 +2,7 @@
 // called in earnest a moment later has its code in the processor's caches (docs/decisions/0071-a-rehearsal.md).
 //
 // They go out on a connection that never answers, so one costs its sender a write. A lost one is lost. Where there is a Cluster there are none.
-import { Cluster, type Redis } from 'ioredis';
+import { Cluster, type Redis, ReplyError } from 'ioredis';
 import type { ConnectionSpec } from './address.ts';
 import { type ClientOptions, createClient } from './client.ts';
 import { NO_RECORD } from './idempotency.ts';
@@ -88,8 +88,9 @@ class OneServer implements Rehearsals {
       await this.#redis.client('REPLY', 'ON');
       this.#redis.stream.write('*3\r\n$6\r\nCLIENT\r\n$5\r\nREPLY\r\n$3\r\nOFF\r\n');
       this.#silent = true;
-    } catch {
-      // Not for this user, or the connection is gone again.
+    } catch (error) {
+      // Not for this user, or the connection is gone again; one that does not answer is replaced.
+      if (!(error instanceof ReplyError) && this.#redis.status === 'ready') this.#redis.disconnect(true);
     }
   }
 }

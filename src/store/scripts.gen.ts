@@ -4181,9 +4181,9 @@ end
 
 
 local function grant_lane(lane, tasks_max, ahead_us)
-  ahead_us = grant_reach(lane, ahead_us)
 
   lane.ahead = math.max(0, math.min(ahead_us, lane.now - lane.real))
+  ahead_us = grant_reach(lane, ahead_us)
   lane_settle(lane)
   lane.granted, lane.expired, lane.waits, lane.more = 0, 0, {}, false
   local now_ms = math.floor((lane.now - lane.ahead) / 1000)

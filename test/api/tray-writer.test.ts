@@ -106,6 +106,10 @@ describe('single tasks that come in together', () => {
     await written;
     for (let turn = 0; turn < 5; turn++) await endOfTurn();
     assert.deepEqual([expect(100), rehearsed[0]], [3, `0 ${ACCOUNT}`]);
+    // A line that others came together on is kept for a while, and forgotten.
+    await Promise.all(write(writer, 20, '1111111111'));
+    for (let turn = 0; turn < 5; turn++) await endOfTurn();
+    assert.equal(expect(100), 4);
   });
 
   test('all fail where their call fails, and the next ones go on', async () => {
