@@ -21,17 +21,9 @@ await listener.ssubscribe(keys.handed(0), keys.bell(0));
 let rehearsals: Rehearsals;
 before(async () => {
   rehearsals = openRehearsals(socketSpec(rig.redis.options.path ?? ''), { role: 'test', log: createLog({ level: 'silent' }) });
-  // The script is known to the server, and the connection is silent.
+  // The script is known to the server.
   await rig.single();
-  await until(
-    async () => {
-      const calls = await creates();
-      rehearsals.createTask(0, ACCOUNT);
-      return (await creates()) > calls;
-    },
-    5_000,
-    'a rehearsal',
-  );
+  await untilOneArrives();
 });
 after(() => {
   rehearsals.close();
@@ -45,6 +37,16 @@ beforeEach(async () => {
 
 /** Calls of scripts, those that failed among them. */
 const creates = (): Promise<number> => rig.scriptCalls();
+
+/** Until the connection is there, and silent. */
+function untilOneArrives(): Promise<void> {
+  const arrives = async (): Promise<boolean> => {
+    const calls = await creates();
+    rehearsals.createTask(0, ACCOUNT);
+    return (await creates()) > calls;
+  };
+  return until(arrives, 5_000, 'a rehearsal');
+}
 
 /** All that Redis holds. */
 async function contents(): Promise<string[]> {
@@ -116,15 +118,7 @@ describe('a rehearsal of a single task', () => {
       .filter((line) => line.includes('name=sluice-test-rehearsals'));
     assert.equal(ids.length, 1);
     await rig.redis.client('KILL', 'ID', /id=(\d+)/.exec(ids[0] ?? '')?.[1] ?? '');
-    await until(
-      async () => {
-        const calls = await creates();
-        rehearsals.createTask(0, ACCOUNT);
-        return (await creates()) > calls;
-      },
-      5_000,
-      'a rehearsal on a new connection',
-    );
+    await untilOneArrives();
   });
 
   test('is the script that is called in earnest', () => {
