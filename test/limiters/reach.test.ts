@@ -1,0 +1,27 @@
+// How far ahead of its time a lane grants: all that it may where much starts, half of that where few start, or very many.
+import assert from 'node:assert/strict';
+import { after, test } from 'node:test';
+import { Lane } from '../helpers/lane.ts';
+import { startRedis } from '../helpers/redis.ts';
+
+const T = 1_800_000_000_000_000;
+const AHEAD_US = 60_000;
+
+const { redis, stop } = await startRedis();
+after(stop);
+
+for (const [partition, rate, least_ms, most_ms] of [
+  [0, 100, 25, 30],
+  [2, 300, 50, 60],
+  [4, 1_000, 50, 60],
+  [6, 1_600, 35, 40],
+  [8, 4_000, 25, 30],
+] as const) {
+  test(`of ${rate} a second the last that a look grants starts ${least_ms} to ${most_ms} ms later`, async () => {
+    const lane = await Lane.create(redis, partition, { type: 'leaky', config: { capacity: 10, drain_rate: rate, interval: 1 }, now_us: T });
+    await lane.queue(T, { batch: lane.newBatch(T), from: 0, to: 499, first_ms: T / 1_000 });
+    const { sent } = await lane.lookAll(T, AHEAD_US);
+    const last_ms = Math.max(...sent.map((one) => (one.kind === 'grant' ? one.granted_ms - T / 1_000 : 0)));
+    assert.ok(last_ms >= least_ms && last_ms <= most_ms, `${last_ms} ms`);
+  });
+}
