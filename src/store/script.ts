@@ -7,6 +7,7 @@
 import { createHash } from 'node:crypto';
 import type { ChainableCommander, Cluster, Redis } from 'ioredis';
 import { afterCut, unsure, wasCut } from './errors.ts';
+import { sendBehindExists } from './told-first.ts';
 
 /** One server, or a Redis Cluster; every script works on both. */
 export type RedisClient = Redis | Cluster;
@@ -83,12 +84,12 @@ export function script<K extends object, A extends object, R>(source: ScriptSour
   // A thread calls some of all scripts: the hash of one is made when that is called first.
   let made: string | undefined;
   const sha = (): string => (made ??= createHash('sha1').update(textOf(source)).digest('hex'));
-  const run = async (redis: RedisClient, keys: K, args: A, buffer: boolean): Promise<unknown> => {
-    const wire = toWire(source, keys as Record<string, unknown>, args as Record<string, unknown>);
-    const count = source.keys.length;
+  const wireOf = (keys: K, args: A): Wire => toWire(source, keys as Record<string, unknown>, args as Record<string, unknown>);
+  const count = source.keys.length;
+  const run = async (redis: RedisClient, wire: Wire, buffer: boolean, first: () => Promise<unknown>): Promise<unknown> => {
     let cut: boolean;
     try {
-      return await (buffer ? redis.callBuffer('evalsha', [sha(), count, ...wire]) : redis.evalsha(sha(), count, wire));
+      return await first();
     } catch (error) {
       if (!isNoScript(error)) throw located(error, self);
       cut = wasCut(error);
@@ -99,40 +100,35 @@ export function script<K extends object, A extends object, R>(source: ScriptSour
       throw located(cut ? unsure(error) : error, self);
     }
   };
+  const call = async (redis: RedisClient, keys: K, args: A, buffer: boolean): Promise<unknown> => {
+    const wire = wireOf(keys, args);
+    return run(redis, wire, buffer, () =>
+      buffer ? redis.callBuffer('evalsha', [sha(), count, ...wire]) : redis.evalsha(sha(), count, wire),
+    );
+  };
+  const bytesOf = (wire: Wire): Buffer => commandOf(['EVALSHA', sha(), String(count), ...wire]);
   const add = (pipeline: ChainableCommander, keys: K, args: A, buffer: boolean): void => {
-    const wire = toWire(source, keys as Record<string, unknown>, args as Record<string, unknown>);
+    const wire = wireOf(keys, args);
     const queueing = pipeline as Queueing;
     queueing[QUEUED] ??= new Map();
     queueing[QUEUED].set(pipeline.length, { script: self, wire, buffer });
-    if (buffer) pipeline.callBuffer('evalsha', [sha(), source.keys.length, ...wire]);
-    else pipeline.evalsha(sha(), source.keys.length, wire);
+    if (buffer) pipeline.callBuffer('evalsha', [sha(), count, ...wire]);
+    else pipeline.evalsha(sha(), count, wire);
   };
   const self: Script<K, A, R> = {
     ...source,
     get sha() {
       return sha();
     },
-    call: (redis, keys, args) => run(redis, keys, args, false) as Promise<R>,
-    callBuffer: (redis, keys, args) => run(redis, keys, args, true) as Promise<Buffers<R>>,
+    call: (redis, keys, args) => call(redis, keys, args, false) as Promise<R>,
+    callBuffer: (redis, keys, args) => call(redis, keys, args, true) as Promise<Buffers<R>>,
     callToldFirst: async (redis, keys, args) => {
-      const stream = 'stream' in redis ? redis.stream : undefined;
-      if (stream === undefined) return run(redis, keys, args, false) as Promise<R>;
-      const [name = ''] = source.keys;
-      const key = asText(source, name, (keys as Record<string, unknown>)[name]);
-      // Both in one write. Not a pipeline: what is done about its calls where the connection breaks is done for all of them or not at all.
-      stream.cork();
-      redis.exists(key).catch(() => {});
-      const reply = run(redis, keys, args, false) as Promise<R>;
-      stream.uncork();
-      return reply;
+      if (!('stream' in redis)) return call(redis, keys, args, false) as Promise<R>;
+      const wire = wireOf(keys, args);
+      const [key = ''] = wire;
+      return run(redis, wire, false, () => sendBehindExists(redis, String(key), 'evalsha', bytesOf(wire))) as Promise<R>;
     },
-    bytes: (keys, args) =>
-      commandOf([
-        'EVALSHA',
-        sha(),
-        String(source.keys.length),
-        ...toWire(source, keys as Record<string, unknown>, args as Record<string, unknown>),
-      ]),
+    bytes: (keys, args) => bytesOf(wireOf(keys, args)),
     queue: (pipeline, keys, args) => add(pipeline, keys, args, false),
     queueBuffer: (pipeline, keys, args) => add(pipeline, keys, args, true),
   };
@@ -206,8 +202,17 @@ function toWire(source: ScriptSource, keys: Record<string, unknown>, args: Recor
 
 /** A command as Redis reads it (RESP). */
 function commandOf(parts: Wire): Buffer {
-  const pieces = parts.flatMap((part) => [`$${Buffer.byteLength(part)}\r\n`, part, '\r\n']);
-  return Buffer.concat([`*${parts.length}\r\n`, ...pieces].map((piece) => Buffer.from(piece as string)));
+  const pieces: Buffer[] = [];
+  let text = `*${parts.length}\r\n`;
+  for (const part of parts) {
+    if (typeof part === 'string') text += `$${Buffer.byteLength(part)}\r\n${part}\r\n`;
+    else {
+      pieces.push(Buffer.from(`${text}$${part.length}\r\n`), part);
+      text = '\r\n';
+    }
+  }
+  pieces.push(Buffer.from(text));
+  return Buffer.concat(pieces);
 }
 
 /** A missing value would otherwise reach Redis as the empty string. */

@@ -15,6 +15,7 @@ import { plainScript } from '../helpers/script.ts';
 
 const WAYS = [
   ['a call', (client: RedisClient, act: Act) => act.call(client, { n: 'n' }, {})],
+  ['a call behind another', (client: RedisClient, act: Act) => act.callToldFirst(client, { n: 'n' }, {})],
   ['a pipeline', (client: RedisClient, act: Act) => piped(client, (pipeline) => act.queue(pipeline, { n: 'n' }, {}))],
 ] as const;
 
