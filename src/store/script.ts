@@ -7,7 +7,8 @@
 import { createHash } from 'node:crypto';
 import type { ChainableCommander, Cluster, Redis } from 'ioredis';
 import { afterCut, unsure, wasCut } from './errors.ts';
-import { sendBehindExists } from './told-first.ts';
+import { commandOf } from './resp.ts';
+import { evalshaBehindExists } from './told-first.ts';
 
 /** One server, or a Redis Cluster; every script works on both. */
 export type RedisClient = Redis | Cluster;
@@ -106,7 +107,6 @@ export function script<K extends object, A extends object, R>(source: ScriptSour
       buffer ? redis.callBuffer('evalsha', [sha(), count, ...wire]) : redis.evalsha(sha(), count, wire),
     );
   };
-  const bytesOf = (wire: Wire): Buffer => commandOf(['EVALSHA', sha(), String(count), ...wire]);
   const add = (pipeline: ChainableCommander, keys: K, args: A, buffer: boolean): void => {
     const wire = wireOf(keys, args);
     const queueing = pipeline as Queueing;
@@ -125,10 +125,11 @@ export function script<K extends object, A extends object, R>(source: ScriptSour
     callToldFirst: async (redis, keys, args) => {
       if (!('stream' in redis)) return call(redis, keys, args, false) as Promise<R>;
       const wire = wireOf(keys, args);
-      const [key = ''] = wire;
-      return run(redis, wire, false, () => sendBehindExists(redis, String(key), 'evalsha', bytesOf(wire))) as Promise<R>;
+      const [name = ''] = source.keys;
+      const key = asText(source, name, (keys as Record<string, unknown>)[name]);
+      return run(redis, wire, false, () => evalshaBehindExists(redis, key, [sha(), String(count), ...wire])) as Promise<R>;
     },
-    bytes: (keys, args) => bytesOf(wireOf(keys, args)),
+    bytes: (keys, args) => commandOf(['EVALSHA', sha(), String(count), ...wireOf(keys, args)]),
     queue: (pipeline, keys, args) => add(pipeline, keys, args, false),
     queueBuffer: (pipeline, keys, args) => add(pipeline, keys, args, true),
   };
@@ -198,21 +199,6 @@ function toWire(source: ScriptSource, keys: Record<string, unknown>, args: Recor
     else wire.push(asText(source, name, value));
   }
   return wire;
-}
-
-/** A command as Redis reads it (RESP). */
-function commandOf(parts: Wire): Buffer {
-  const pieces: Buffer[] = [];
-  let text = `*${parts.length}\r\n`;
-  for (const part of parts) {
-    if (typeof part === 'string') text += `$${Buffer.byteLength(part)}\r\n${part}\r\n`;
-    else {
-      pieces.push(Buffer.from(`${text}$${part.length}\r\n`), part);
-      text = '\r\n';
-    }
-  }
-  pieces.push(Buffer.from(text));
-  return Buffer.concat(pieces);
 }
 
 /** A missing value would otherwise reach Redis as the empty string. */

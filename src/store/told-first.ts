@@ -1,47 +1,57 @@
 // A script call that goes out behind another command, in one write (docs/decisions/0064-told-before-answered.md). Whoever waits for it is a task that comes alone, and what ioredis
-// does for a command like any other was a third of what the main thread does for one. So its bytes are made at once, and those before it are held back for it.
+// does for two commands was a third of what the main thread does for one. So its bytes are made at once, and those before it are held back for it.
 import { Command, type Redis } from 'ioredis';
+import { commandOf } from './resp.ts';
 
-/** Takes the bytes of a command for the one behind it. Both are sent again, one after the other, where the connection breaks before they are answered. */
-class Held {
+/**
+ * Takes the bytes of a command for the one behind it, as ioredis's own pipelines do for theirs: it asks them for their connection. Where that breaks, both are sent again, or
+ * only the one behind, when the first has been answered: then there is nothing here for it.
+ */
+class HeldBack {
   readonly isPipeline = true;
   readonly destination: { redis: Redis };
-  #bytes: string | Buffer = '';
+  #bytes = '';
 
   constructor(redis: Redis) {
     this.destination = { redis };
   }
 
   write(bytes: string | Buffer): void {
-    this.#bytes = bytes;
+    this.#bytes = String(bytes);
   }
 
-  take(): Buffer {
+  take(): string {
     const bytes = this.#bytes;
     this.#bytes = '';
-    return typeof bytes === 'string' ? Buffer.from(bytes) : bytes;
+    return bytes;
   }
 }
 
 class Behind extends Command {
-  readonly #held: Held;
-  readonly #bytes: Buffer;
+  readonly #ahead: HeldBack;
 
-  constructor(held: Held, name: string, bytes: Buffer) {
-    super(name, [], { replyEncoding: 'utf8' });
-    this.#held = held;
-    this.#bytes = bytes;
+  constructor(ahead: HeldBack, args: (string | Buffer)[]) {
+    super('evalsha', [], { replyEncoding: 'utf8' });
+    this.args = args;
+    this.#ahead = ahead;
   }
 
   override toWritable(): Buffer {
-    return Buffer.concat([this.#held.take(), this.#bytes]);
+    return commandOf([this.name, ...(this.args as (string | Buffer)[])], this.#ahead.take());
   }
 }
 
-/** The answer to `bytes`, a command of this name as Redis reads it, which goes out behind an EXISTS of `key`. */
-export function sendBehindExists(redis: Redis, key: string, name: string, bytes: Buffer): Promise<unknown> {
-  const held = new Held(redis);
-  const exists = redis.sendCommand(new Command('exists', [key]), held) as Promise<unknown>;
-  exists.catch(() => {});
-  return redis.sendCommand(new Behind(held, name, bytes)) as Promise<unknown>;
+/** The answer to an EVALSHA of these arguments, which goes out behind an EXISTS of `key`. */
+export function evalshaBehindExists(redis: Redis, key: string, args: (string | Buffer)[]): Promise<unknown> {
+  const ahead = new HeldBack(redis);
+  const exists = new Command('exists', [key]);
+  exists.promise.catch(() => {});
+  redis.sendCommand(exists, ahead);
+  const answer = redis.sendCommand(new Behind(ahead, args)) as Promise<unknown>;
+  // Who does not let the second pass leaves the first alone, which waits for its answer.
+  const left = ahead.take();
+  if (left !== '') redis.stream.write(left);
+  // Given up together: what is given up is not sent again.
+  answer.catch((error) => exists.reject(error));
+  return answer;
 }

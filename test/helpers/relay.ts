@@ -7,6 +7,8 @@ export interface Relay {
   passes: (answer: Buffer) => boolean;
   /** Ends all links at once. */
   cut(): void;
+  /** Sends bytes to every client, as if they were an answer. */
+  give(bytes: Buffer): void;
   /** Sends bytes to the server over every link, as if its client had. */
   inject(bytes: string): void;
   close(): void;
@@ -22,6 +24,9 @@ export async function startRelay(path: string): Promise<Relay> {
         near.destroy();
         far.destroy();
       }
+    },
+    give(bytes) {
+      for (const { near } of links) near.write(bytes);
     },
     inject(bytes) {
       for (const { far } of links) far.write(bytes);
