@@ -101,11 +101,11 @@ export function script<K extends object, A extends object, R>(source: ScriptSour
       throw located(cut ? unsure(error) : error, self);
     }
   };
+  const evalsha = (redis: RedisClient, wire: Wire, buffer: boolean): Promise<unknown> =>
+    buffer ? redis.callBuffer('evalsha', [sha(), count, ...wire]) : redis.evalsha(sha(), count, wire);
   const call = async (redis: RedisClient, keys: K, args: A, buffer: boolean): Promise<unknown> => {
     const wire = wireOf(keys, args);
-    return run(redis, wire, buffer, () =>
-      buffer ? redis.callBuffer('evalsha', [sha(), count, ...wire]) : redis.evalsha(sha(), count, wire),
-    );
+    return run(redis, wire, buffer, () => evalsha(redis, wire, buffer));
   };
   const add = (pipeline: ChainableCommander, keys: K, args: A, buffer: boolean): void => {
     const wire = wireOf(keys, args);
@@ -127,7 +127,8 @@ export function script<K extends object, A extends object, R>(source: ScriptSour
       const wire = wireOf(keys, args);
       const [name = ''] = source.keys;
       const key = asText(source, name, (keys as Record<string, unknown>)[name]);
-      return run(redis, wire, false, () => evalshaBehindExists(redis, key, [sha(), String(count), ...wire])) as Promise<R>;
+      const send = () => evalshaBehindExists(redis, key, [sha(), String(count), ...wire]) ?? evalsha(redis, wire, false);
+      return run(redis, wire, false, send) as Promise<R>;
     },
     bytes: (keys, args) => commandOf(['EVALSHA', sha(), String(count), ...wireOf(keys, args)]),
     queue: (pipeline, keys, args) => add(pipeline, keys, args, false),

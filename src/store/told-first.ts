@@ -1,6 +1,6 @@
 // A script call that goes out behind another command, in one write (docs/decisions/0064-told-before-answered.md). Whoever waits for it is a task that comes alone, and what ioredis
 // does for two commands was a third of what the main thread does for one. So its bytes are made at once, and those before it are held back for it.
-import { Command, type Redis } from 'ioredis';
+import type { Redis } from 'ioredis';
 import { commandOf } from './resp.ts';
 
 /**
@@ -27,27 +27,22 @@ class HeldBack {
   }
 }
 
-class Behind extends Command {
-  readonly #ahead: HeldBack;
-
-  constructor(ahead: HeldBack, args: (string | Buffer)[]) {
-    super('evalsha', [], { replyEncoding: 'utf8' });
-    this.args = args;
-    this.#ahead = ahead;
-  }
-
-  override toWritable(): Buffer {
-    return commandOf([this.name, ...(this.args as (string | Buffer)[])], this.#ahead.take());
-  }
-}
-
-/** The answer to an EVALSHA of these arguments, which goes out behind an EXISTS of `key`. */
-export function evalshaBehindExists(redis: Redis, key: string, args: (string | Buffer)[]): Promise<unknown> {
+/**
+ * The answer to an EVALSHA of these arguments, which goes out behind an EXISTS of `key`; null where this client cannot, and nothing was sent. Ours can (client.ts): an instance
+ * of `Redis` itself does not know its class, whose prototype ioredis mixes with that of an EventEmitter.
+ */
+export function evalshaBehindExists(redis: Redis, key: string, args: (string | Buffer)[]): Promise<unknown> | null {
+  // By the client's own name for it: this file is also in threads that have no client, and are to load none.
+  const { Command } = redis.constructor as Partial<typeof Redis>;
+  if (Command === undefined) return null;
   const ahead = new HeldBack(redis);
   const exists = new Command('exists', [key]);
   exists.promise.catch(() => {});
   redis.sendCommand(exists, ahead);
-  const answer = redis.sendCommand(new Behind(ahead, args)) as Promise<unknown>;
+  const evalsha = new Command('evalsha', [], { replyEncoding: 'utf8' });
+  evalsha.args = args;
+  evalsha.toWritable = () => commandOf(['evalsha', ...(evalsha.args as (string | Buffer)[])], ahead.take());
+  const answer = redis.sendCommand(evalsha) as Promise<unknown>;
   // Who does not let the second pass leaves the first alone, which waits for its answer.
   const left = ahead.take();
   if (left !== '') redis.stream.write(left);

@@ -6,6 +6,9 @@ import { describe, test } from 'node:test';
 import { setImmediate as immediate } from 'node:timers/promises';
 import { type Compiled, compileTree, render } from '../../scripts/gen-lua.ts';
 import { lintTree } from '../../scripts/lint-lua.ts';
+import { createLog } from '../../src/base/log.ts';
+import { parseRedisUrl } from '../../src/store/address.ts';
+import { openConnection } from '../../src/store/client.ts';
 import { execPipeline, lineOf, preload, type RedisClient, type RestValue, type Script, script, textOf } from '../../src/store/script.ts';
 import { scripts as generated } from '../../src/store/scripts.gen.ts';
 import { startCluster } from '../helpers/cluster.ts';
@@ -214,12 +217,14 @@ test('whom a script tells hears of it before its caller is answered', async (t) 
   const heard: string[] = [];
   listener.on('smessage', () => heard.push('told'));
   await preload(redis, compiled);
+  const caller = await openConnection(parseRedisUrl(`unix://${path}`), { role: 'test', log: createLog({ level: 'silent' }) });
+  t.after(() => caller.disconnect());
   for (const how of ['call', 'callToldFirst', 'call', 'callToldFirst'] as const) {
     const message = once(listener, 'smessage');
     await immediate();
     await immediate(); // The loop has looked at the sockets once more: none of them is ready from before.
     heard.length = 0;
-    const answer = tell[how](redis, { key: '{i}:k' }, {}).then((reply) => heard.push(reply));
+    const answer = tell[how](caller, { key: '{i}:k' }, {}).then((reply) => heard.push(reply));
     // Redis has written both when it answers somebody who came later. This process sees nothing until then, so it finds them in the order in which they were written.
     execFileSync('redis-cli', ['-s', path, 'ping'], { timeout: 10_000 });
     await Promise.all([message, answer]);
