@@ -7,6 +7,7 @@ import { startPeer } from './lib/peer.ts';
 import { percentile } from './lib/stats.ts';
 
 const TOGETHER = 1_000;
+const TOGETHER_SMOKE = 100;
 const PAYLOAD = { n: 1 };
 const AHEAD_S_MAX = 30;
 
@@ -36,7 +37,7 @@ async function lateness(
     const at = new Date(due_ms);
     const undo = await make(due_ms, `${at.getUTCSeconds()} ${at.getUTCMinutes()} ${at.getUTCHours()} * * *`);
     if (Date.now() < due_ms) {
-      await receiver.received(TOGETHER);
+      await receiver.received(together(smoke));
       const delays_ms = await receiver.delays_ms();
       await undo();
       return delays_ms;
@@ -47,9 +48,13 @@ async function lateness(
   }
 }
 
-async function ourRuns({ api, receiver }: Stage, due_ms: number, cron: string): Promise<() => Promise<void>> {
+function together(smoke: boolean): number {
+  return smoke ? TOGETHER_SMOKE : TOGETHER;
+}
+
+async function ourRuns({ api, receiver, smoke }: Stage, due_ms: number, cron: string): Promise<() => Promise<void>> {
   const body = { cron, timezone: 'UTC', task_template: { target: `${receiver.origin}/hook?due=${due_ms}`, payload: PAYLOAD } };
-  const ids = await api.createSchedules(JSON.stringify(body), TOGETHER);
+  const ids = await api.createSchedules(JSON.stringify(body), together(smoke));
   return async () => {
     for (const id of ids) await api.deleteSchedule(id);
   };
@@ -58,9 +63,9 @@ async function ourRuns({ api, receiver }: Stage, due_ms: number, cron: string): 
 /** What the peer's process is told. */
 export type SchedulesQuestion = { type: 'make'; count: number; pattern: string; path: string; payload: object } | { type: 'remove' };
 
-async function bullmqRuns({ engine, receiver }: Stage, due_ms: number, pattern: string): Promise<() => Promise<void>> {
+async function bullmqRuns({ engine, receiver, smoke }: Stage, due_ms: number, pattern: string): Promise<() => Promise<void>> {
   const peer = await startPeer('bullmq.schedules', engine.socket, receiver.origin);
-  const make: SchedulesQuestion = { type: 'make', count: TOGETHER, pattern, path: `/hook?due=${due_ms}`, payload: PAYLOAD };
+  const make: SchedulesQuestion = { type: 'make', count: together(smoke), pattern, path: `/hook?due=${due_ms}`, payload: PAYLOAD };
   await peer.ask(make);
   return async () => {
     await peer.ask({ type: 'remove' } satisfies SchedulesQuestion);

@@ -8,6 +8,7 @@ import { machineMs } from './lib/receiver.ts';
 import { median, percentile } from './lib/stats.ts';
 
 const OFFERED_PER_S = 2_000;
+const OFFERED_PER_S_SMOKE = 500;
 const LEAD_MS = 4_000;
 /** Tasks of a batch: so few that all partitions have some, all the time. */
 const EACH = 100;
@@ -37,6 +38,10 @@ export const scaleOut: Bench = {
   },
 };
 
+function offeredPerS({ smoke }: Stage): number {
+  return smoke ? OFFERED_PER_S_SMOKE : OFFERED_PER_S;
+}
+
 interface Cpu {
   engine: number;
   redis: number;
@@ -50,13 +55,13 @@ async function offered(stage: Stage, processes: number, masters: 1 | 3): Promise
   const fleet = await Fleet.start({ entry: stage.entry, processes, masters });
   const api = new Api(fleet.a);
   const span = async (): Promise<Cpu> => {
-    const seconds = stage.smoke ? 1 : 8;
-    const ids = await dueEvenly(stage, api, OFFERED_PER_S, seconds);
+    const [per_s, seconds] = [offeredPerS(stage), stage.smoke ? 1 : 8];
+    const ids = await dueEvenly(stage, api, per_s, seconds);
     const from = fleet.cpu();
-    await stage.receiver.received(OFFERED_PER_S * seconds);
+    await stage.receiver.received(per_s * seconds);
     await api.completed(ids);
     const to = fleet.cpu();
-    const each = (what: keyof Cpu): number => ((to[what] - from[what]) * 1e6) / (OFFERED_PER_S * seconds);
+    const each = (what: keyof Cpu): number => ((to[what] - from[what]) * 1e6) / (per_s * seconds);
     return { engine: each('engine'), redis: each('redis') };
   };
   try {
@@ -180,7 +185,7 @@ async function afterKill(stage: Stage): Promise<number[]> {
   const fleet = await Fleet.start({ entry: stage.entry, processes: 2, masters: 1 });
   const api = new Api(fleet.a);
   try {
-    const ids = await dueEvenly(stage, api, OFFERED_PER_S, 6);
+    const ids = await dueEvenly(stage, api, offeredPerS(stage), 6);
     await pause(2_000);
     fleet.killLast();
     await api.completed(ids);
