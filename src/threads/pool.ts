@@ -56,7 +56,7 @@ const V8_FLAGS: readonly string[] = ['--no-memory-reducer', '--heap-growing-perc
  * after a thirteenth of that (docs/decisions/0072), but not yet while all that a start needs is called for the first and the last time. From Node 22 on V8 counts calls, and 3,000 are enough.
  */
 const COMPILED_EARLIER = Number.parseInt(process.versions.node, 10) < 22 ? '--interrupt-budget=5000' : null;
-const STARTED_MS = 30_000;
+const STARTED_MS = 10_000;
 
 interface Thread {
   port: MessagePort | null;
