@@ -48,7 +48,6 @@ const YOUNG_GENERATION_MB = 64;
  * V8 makes the heap of a thread that has become idle as small as it can, at the price of what the thread has learned: the first 100,000 calls after a
  * rest took a fifth more CPU each. And it collects the whole of a small heap for every few MB that grow old, which holds up whoever has to start then by
  * 10 ms: here at four times of what is in use (docs/decisions/0060). The first is for threads that are started after this (the main thread has it from bin/sluice), the second for all.
- *
  */
 const V8_FLAGS: readonly string[] = ['--no-memory-reducer', '--heap-growing-percent=300'];
 /**
