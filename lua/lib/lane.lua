@@ -13,6 +13,7 @@
 --   points <lane> <difference>                               actual less estimate
 --   cool   <lane> <ms>                                       closed for so long
 --   drop   <lane> <core>                                     all of that batch leaves
+--   leave  <lane> <core>,<to>,<attempts> <index>             this task of a range does
 -- What a lane sends: grant `<lane> <place> <granted_ms> <life_ms> <to> <E>`, E of the tasks that may start, and for how long, with the cost
 -- that was taken, to where the range ends;
 -- fail `<lane> <code> <E>`. The kind in a granted E is followed by `!` where the limiter's cooldown is "limiter".

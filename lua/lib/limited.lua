@@ -36,8 +36,12 @@ local function limited_hand(b, now, flow, entry)
   while from <= entry.to do
     local _, last = segment_bounds(b, from)
     last = math.min(last, entry.to)
-    outbox_hand(now, limit.lane, flow .. '|' .. entry_of(entry.core, from, last, entry.attempts, entry.recoveries, entry.timeout_s,
-      entry.due_ms, limit.waiting))
+    -- Those that were cancelled meanwhile do not come to the line; most batches have none.
+    local states = (b.x or 0) > 0 and call('GETRANGE', b.key .. ':s', from, last) or string.rep('q', last - from + 1)
+    for first, after in string.gmatch(states, '()[^x]+()') do
+      outbox_hand(now, limit.lane, flow .. '|' .. entry_of(entry.core, from + first - 1, from + after - 2, entry.attempts, entry.recoveries,
+        entry.timeout_s, entry.due_ms, limit.waiting))
+    end
     from = last + 1
   end
 end
@@ -92,6 +96,39 @@ local function limited_return(now, flow, entry)
   if at <= entry.to then limited_unused(now, limit, entry.core, at, entry.to) end
 end
 
+-- Lane and kind that a limiter's name meant when task `index` was made; nil where there is none.
+local function lane_of_name(b, name, index)
+  local lane, kind
+  for core, letter, first in string.gmatch(call('HGET', b.key .. ':lanes', name) or '', '(%w+),(%a),(%d+)') do
+    if tonumber(first) <= index then lane, kind = core, letter end
+  end
+  return lane, kind
+end
+
+-- A task was cancelled: where its lane holds it, it leaves, so that nobody behind it waits for it. Of its range `away` knows the end: that
+-- task or one behind it in its segment, where it waits for its first attempt or its second, or was given back; a later attempt waits alone.
+local LEAVE_NAMES_MAX = 1000
+local function limited_leave(b, now, index, limiter)
+  local lane = lane_of_name(b, limiter, index)
+  if not lane then return end
+  local fields = {}
+  local function add(to, attempts) fields[#fields + 1] = string.format('%s %s,%.0f,%.0f', lane, b.core, to, attempts_first(b) + attempts) end
+  local _, last = segment_bounds(b, index)
+  for to = index, last do
+    add(to, 0)
+    add(to, 1)
+  end
+  for attempts = 2, ROUND_ATTEMPTS - 1 do add(index, attempts) end
+  for at = 1, #fields, LEAVE_NAMES_MAX do
+    local held = call('HMGET', root .. 'away', unpack(fields, at, math.min(at + LEAVE_NAMES_MAX - 1, #fields)))
+    for i = 1, #held do
+      local flow, text = string.match(held[i] or '', '^%d+ ([^|]+)|(.*)$')
+      local entry = text and entry_read(text)
+      if entry and entry.from <= index then return outbox_leave(now, lane, flow, entry, index) end
+    end
+  end
+end
+
 -- Lanes need not keep what waits of a batch that is over.
 local function limited_drop(b, now)
   local told = {}
@@ -123,13 +160,4 @@ end
 
 local function lanes_write(b, list)
   for i = 1, #list, 1000 do call('HSET', b.key .. ':lanes', unpack(list, i, math.min(i + 999, #list))) end
-end
-
--- Lane and kind that a limiter's name meant when task `index` was made; nil where there is none.
-local function lane_of_name(b, name, index)
-  local lane, kind
-  for core, letter, first in string.gmatch(call('HGET', b.key .. ':lanes', name) or '', '(%w+),(%a),(%d+)') do
-    if tonumber(first) <= index then lane, kind = core, letter end
-  end
-  return lane, kind
 end

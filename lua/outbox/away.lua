@@ -19,13 +19,14 @@ if now_ms < asked_ms or now_ms - asked_ms >= ANSWER_MS_MAX then return { 0, 0, 0
 local confirmed, again, forgotten = {}, 0, 0
 
 -- What still waits of the range goes to the end of the line; true where something does.
-local function hand_again(text)
+local function hand_again(field, text)
   local flow, entry = string.match(text, '^([^|]+)|(.*)$')
   entry = entry_read(entry)
   local b = batch_load(entry.core)
   local first = string.find(limited_states(b, entry), '[qr]')
   if not first then return false end
   entry.from = entry.from + first - 1
+  away_forget(field)
   limited_hand(b, now_ms, flow, entry)
   return true
 end
@@ -37,7 +38,7 @@ for i = 1, #answers, 3 do
     if known then
       confirmed[#confirmed + 1] = whole(now_ms + math.max(0, math.min(AGAIN_MS_MAX, now_ms - seq / 1000)))
       confirmed[#confirmed + 1] = field
-    elseif hand_again(text) then
+    elseif hand_again(field, text) then
       again = again + 1
     else
       away_forget(field)

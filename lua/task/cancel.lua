@@ -1,15 +1,17 @@
--- Cancels one task that is not running and not finished.
+-- Cancels one task that is not running and not finished. The lane of its limiter is told.
 --
 -- @flags allow-oom
 -- @key   meta      hash    {pN}:m
 -- @arg   core      string  its batch or tray
 -- @arg   index     int     its place in it
 -- @arg   account   string  account id
+-- @arg   limiter   string  name of its rate limiter, '' for none
 -- @arg   keep_ms   int     how long a finished batch stays
 -- @arg   tray_keep_ms int  how long a finished tray stays
 -- @arg   now_ms    now     this shard's clock
 -- @reply string            cancelled (also when it was before), missing, state
 -- @cost  O(1)
+-- @include lib/limited
 -- @include lib/notify
 
 local b = batch_load(core)
@@ -22,10 +24,13 @@ if not batch_live(b) then return b.s == 'cancelled' and 'cancelled' or 'state' e
 b.x = b.x + 1
 batch_ended(b, index, 1, 'x')
 batch_end(b, now_ms, b.s == 'tray' and tray_keep_ms or keep_ms)
+if limiter ~= '' then limited_leave(b, now_ms, index, limiter) end
 notify_plan(now_ms)
 call('SETRANGE', b.key .. ':s', index, 'x')
 batch_save(now_ms)
 notify_write()
 queue_write()
+outbox_write()
 ring_bell()
+outbox_bell()
 return 'cancelled'

@@ -10,6 +10,7 @@
 -- @arg   limiter   string  name of its rate limiter, '' for none
 -- @arg   cost      int     units that it takes from it
 -- @arg   valid_ms  int     its valid_until, 0 for none
+-- @arg   due_ms    int     its execute_after, 0 for none: as in a round of all it does not start sooner
 -- @arg   expiration_ms int life time of a round
 -- @arg   now_ms    now     this shard's clock
 -- @reply string            queued, missing, state, sweep: the batch is to be swept first
@@ -36,7 +37,7 @@ elseif b.s == 'tray' then
 end
 local lane, kind = nil, nil
 if limiter ~= '' then lane, kind = lane_of_name(b, limiter, index) end
-run_enqueue(b, now_ms, 'f:' .. account .. ':' .. origin, index, index, timeout_s, now_ms,
+run_enqueue(b, now_ms, 'f:' .. account .. ':' .. origin, index, index, timeout_s, math.max(now_ms, due_ms),
   lane and string.format('%s,%s,%.0f,%.0f', lane, kind, kind == 'p' and cost or 1, valid_ms) or '')
 local base = segment_bounds(b, index)
 -- `r`: this start has a name of its own, since the first one's range may still be in flight.
@@ -47,6 +48,6 @@ round_deals_write()
 batch_save(now_ms)
 queue_write()
 outbox_write()
-ring_bell()
+ring_bell(round and b.e or nil, false, now_ms)
 outbox_bell()
 return 'queued'

@@ -9,6 +9,7 @@ import { readRecord } from '../store/idempotency.ts';
 import { readTask } from '../store/listing.ts';
 import type { NewTask } from '../store/records.ts';
 import * as rounds from '../store/rounds.ts';
+import type { TaskRow } from '../store/task-rows.ts';
 import type { Answer, Call } from './call.ts';
 import type { ApiContext } from './context.ts';
 import { whenDurable } from './durable.ts';
@@ -129,9 +130,13 @@ export async function getTask(context: ApiContext, call: Call): Promise<Answer> 
 export async function cancelTask(context: ApiContext, call: Call): Promise<Answer> {
   return once(context, call, 'cancelTask', async () => {
     const { core, index } = placeOf(call);
-    const outcome = await batches.cancelTask(context.client, call.account_id, core, index, context.keep);
+    const found = await readTask(context.client, call.account_id, core, index);
+    if (found === null) throw missing(call);
+    const limiter = headOf(found.row).rate_limiter ?? '';
+    const outcome = await batches.cancelTask(context.client, call.account_id, core, index, limiter, context.keep);
     if (outcome === 'missing') throw missing(call);
     if (outcome === 'state') throw await stateError(context, call, 'Only a task that is queued can be cancelled.');
+    if (limiter !== '') await context.relay(partitionOf(core));
     return getTask(context, call);
   });
 }
@@ -141,12 +146,13 @@ export async function retryTask(context: ApiContext, call: Call): Promise<Answer
     const { core, index } = placeOf(call);
     const found = await readTask(context.client, call.account_id, core, index);
     if (found === null) throw missing(call);
-    const head = JSON.parse(found.row.head.toString()) as Omit<TaskInput, 'payload'>;
+    const head = headOf(found.row);
     const url = typeof head.target === 'string' ? head.target : head.target.url;
-    const { rate_limiter: name, points_cost: cost = 1, valid_until } = head;
+    const { rate_limiter: name, points_cost: cost = 1, execute_after, valid_until } = head;
     const outcome = await rounds.retryTask(context.client, call.account_id, core, index, {
       origin: originOf(url).hash,
       timeout_s: Math.ceil(head.timeout ?? DEFAULT_TIMEOUT_S),
+      due_ms: timeOf(execute_after),
       limiter: name === undefined ? null : { name, cost, valid_ms: timeOf(valid_until) },
       expiration_ms: roundMs(found.batch),
     });
@@ -156,6 +162,10 @@ export async function retryTask(context: ApiContext, call: Call): Promise<Answer
     if (name !== undefined) await context.relay(partitionOf(core));
     return getTask(context, call);
   });
+}
+
+function headOf(row: Pick<TaskRow, 'head'>): Omit<TaskInput, 'payload'> {
+  return JSON.parse(row.head.toString()) as Omit<TaskInput, 'payload'>;
 }
 
 const RETRY_REFUSED = 'Only a failed task can be retried, and not in a batch that was cancelled or has expired with tasks still running.';

@@ -327,9 +327,16 @@ export async function createTasks(
   return core === '' ? null : { core, first, created_ms };
 }
 
-/** `cancelled` (also when it was before), `missing`, or `state`: running or finished. */
-export async function cancelTask(client: RedisClient, account_id: string, core: string, index: number, keep: Keep): Promise<string> {
-  return taskCancel.call(client, { meta: keys.partition(partitionOf(core)) }, { core, index, account: account_id, ...keep });
+/** `limiter` is the name of the task's, '' for none. `cancelled` (also when it was before), `missing`, or `state`: running or finished. */
+export async function cancelTask(
+  client: RedisClient,
+  account_id: string,
+  core: string,
+  index: number,
+  limiter: string,
+  keep: Keep,
+): Promise<string> {
+  return taskCancel.call(client, { meta: keys.partition(partitionOf(core)) }, { core, index, account: account_id, limiter, ...keep });
 }
 
 /** `dropped`: notifications that were not delivered. */

@@ -52,6 +52,8 @@ export async function retryBatch(client: RedisClient, retry: RetryBatch): Promis
 export interface TaskToRetry {
   origin: string;
   timeout_s: number;
+  /** Its `execute_after`, 0 for none. */
+  due_ms: number;
   /** How long a round may take. */
   expiration_ms: number;
   limiter?: Pick<TaskLimit, 'name' | 'cost' | 'valid_ms'> | null;
@@ -60,9 +62,9 @@ export interface TaskToRetry {
 /** `queued`, `missing`, or `state`: not failed, or its batch is over and has not failed. */
 export async function retryTask(client: RedisClient, account_id: string, core: string, index: number, task: TaskToRetry): Promise<string> {
   const place = { meta: keys.partition(partitionOf(core)) };
-  const { origin, timeout_s, expiration_ms, limiter } = task;
+  const { origin, timeout_s, due_ms, expiration_ms, limiter } = task;
   const limit = { limiter: limiter?.name ?? '', cost: limiter?.cost ?? 0, valid_ms: limiter?.valid_ms ?? 0 };
-  const args = { core, index, account: account_id, origin, timeout_s, expiration_ms, ...limit };
+  const args = { core, index, account: account_id, origin, timeout_s, due_ms, expiration_ms, ...limit };
   for (;;) {
     const outcome = await taskRetry.call(client, place, args);
     if (outcome !== 'sweep') return outcome;

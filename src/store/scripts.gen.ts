@@ -234,7 +234,7 @@ const piece_30: Piece = ["lua/lib/outbox.lua", 66, `local function outbox_hand(n
   local seq = outbox_send(now, partition_of(lane), 'queue', lane .. ' ' .. text)
   away_set(away_field(lane, text), seq .. ' ' .. text, now)
 end`];
-const piece_31: Piece = ["lua/lib/outbox.lua", 88, `local function outbox_write()
+const piece_31: Piece = ["lua/lib/outbox.lua", 102, `local function outbox_write()
   local gone, set, since = {}, {}, {}
   for _, plan in ipairs(away_plans_made) do
     if plan.value then
@@ -276,16 +276,20 @@ const piece_33: Piece = ["lua/lib/limited.lua", 33, `local function limited_hand
   while from <= entry.to do
     local _, last = segment_bounds(b, from)
     last = math.min(last, entry.to)
-    outbox_hand(now, limit.lane, flow .. '|' .. entry_of(entry.core, from, last, entry.attempts, entry.recoveries, entry.timeout_s,
-      entry.due_ms, limit.waiting))
+
+    local states = (b.x or 0) > 0 and call('GETRANGE', b.key .. ':s', from, last) or string.rep('q', last - from + 1)
+    for first, after in string.gmatch(states, '()[^x]+()') do
+      outbox_hand(now, limit.lane, flow .. '|' .. entry_of(entry.core, from + first - 1, from + after - 2, entry.attempts, entry.recoveries,
+        entry.timeout_s, entry.due_ms, limit.waiting))
+    end
     from = last + 1
   end
 end`];
-const piece_34: Piece = ["lua/lib/limited.lua", 46, `local function limited_enqueue(b, now, due_ms, flow, entry)
+const piece_34: Piece = ["lua/lib/limited.lua", 50, `local function limited_enqueue(b, now, due_ms, flow, entry)
   if entry.limit ~= '' and due_ms <= now then return limited_hand(b, now, flow, entry) end
   enqueue(now, due_ms, flow, entry_of(entry.core, entry.from, entry.to, entry.attempts, entry.recoveries, entry.timeout_s, entry.due_ms, entry.limit))
 end`];
-const piece_35: Piece = ["lua/lib/limited.lua", 52, `local function run_enqueue(b, now, flow, from, to, timeout_s, due_ms, limit, ready_ms)
+const piece_35: Piece = ["lua/lib/limited.lua", 56, `local function run_enqueue(b, now, flow, from, to, timeout_s, due_ms, limit, ready_ms)
   local at_ms = math.max(ready_ms or now, due_ms)
   local attempts = attempts_first(b)
   if limit == '' then return enqueue(now, due_ms, flow, entry_of(b.core, from, to, attempts, 0, timeout_s, at_ms)) end
@@ -293,7 +297,7 @@ const piece_35: Piece = ["lua/lib/limited.lua", 52, `local function run_enqueue(
   limited_enqueue(b, now, due_ms, flow, { core = b.core, from = from, to = to, attempts = attempts, recoveries = 0, timeout_s = timeout_s,
     due_ms = at_ms, limit = string.format(';%s,%s,%s,%.0f,%s', lane, kind, cost, at_ms, valid_ms) })
 end`];
-const piece_36: Piece = ["lua/lib/limited.lua", 111, `local function lanes_read(b, parts, at, first)
+const piece_36: Piece = ["lua/lib/limited.lua", 148, `local function lanes_read(b, parts, at, first)
   local list = {}
   for k = 0, tonumber(parts[at]) - 1 do
     local name, lane, kind = parts[at + 1 + k * 3], parts[at + 2 + k * 3], parts[at + 3 + k * 3]
@@ -725,11 +729,11 @@ const piece_46: Piece = ["lua/lib/batch.lua", 102, `local function batch_stop(b,
   b.deadline = '' -- leaves the deadlines until its last running task has finished
   batch_end(b, now, keep_ms)
 end`];
-const piece_47: Piece = ["lua/lib/outbox.lua", 132, `local function outbox_bell()
+const piece_47: Piece = ["lua/lib/outbox.lua", 146, `local function outbox_bell()
   if #outbox_plans_made > 0 then call('SPUBLISH', root .. 'bell', 'o') end
 end`];
 const piece_48: Piece = ["lua/lib/limited.lua", 12, `local LANES_MAX = 1000`];
-const piece_49: Piece = ["lua/lib/limited.lua", 96, `local function limited_drop(b, now)
+const piece_49: Piece = ["lua/lib/limited.lua", 133, `local function limited_drop(b, now)
   local told = {}
   for i, lanes in ipairs(call('HVALS', b.key .. ':lanes')) do
     if i > LANES_MAX then break end -- what is left turns out to be gone when it is granted
@@ -817,7 +821,7 @@ local function quota_write()
     redis.call('PEXPIRE', plan.key, QUOTA_WINDOW_MS)
   end
 end`];
-const piece_54: Piece = ["lua/lib/limited.lua", 129, `local function lane_of_name(b, name, index)
+const piece_54: Piece = ["lua/lib/limited.lua", 100, `local function lane_of_name(b, name, index)
   local lane, kind
   for core, letter, first in string.gmatch(call('HGET', b.key .. ':lanes', name) or '', '(%w+),(%a),(%d+)') do
     if tonumber(first) <= index then lane, kind = core, letter end
@@ -838,7 +842,7 @@ local function round_write(b)
   call('HSET', b.key, 'k', b.k, 'e', b.e)
   call('HDEL', b.key, 'z', 'y')
 end`];
-const piece_56: Piece = ["lua/lib/lane.lua", 34, `local LANE_STEP_US, LANE_SEQ_FIRST = 1000000, 100000000 -- more than any index of a task, so that places are not negative
+const piece_56: Piece = ["lua/lib/lane.lua", 35, `local LANE_STEP_US, LANE_SEQ_FIRST = 1000000, 100000000 -- more than any index of a task, so that places are not negative
 local LANE_FIELDS = { 'account', 'name', 'kind', 'form', 'max', 'rate', 'interval_s', 'lock_s', 'queue_s', 'valid_s', 'cooldown', 'deleted',
   't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem', 'lag', 'way',
   'last', 'hold', 'opens', 'lost' }
@@ -846,8 +850,8 @@ local LANE_KEYS = { '', ':q', ':e', ':first', ':until', ':n', ':dropped', ':use'
 local LANE_TEXTS = { account = true, name = true, kind = true, form = true, cooldown = true }
 local LANE_STATE = { 't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem', 'lag', 'way',
   'last', 'hold', 'opens', 'lost' }`];
-const piece_57: Piece = ["lua/lib/lane.lua", 44, `local lanes_loaded, lanes_by_core = {}, {}`];
-const piece_58: Piece = ["lua/lib/lane.lua", 62, `local machines = {}`];
+const piece_57: Piece = ["lua/lib/lane.lua", 45, `local lanes_loaded, lanes_by_core = {}, {}`];
+const piece_58: Piece = ["lua/lib/lane.lua", 63, `local machines = {}`];
 const piece_59: Piece = ["lua/lib/limiter/aligned.lua", 2, `do
   local function aligned_us(lane) return lane.interval_s * 1000000 end
 
@@ -1262,8 +1266,8 @@ const piece_62: Piece = ["lua/lib/limiter/window.lua", 4, `do
   }
 end`];
 const piece_63: Piece = ["lua/lib/tally.lua", 6, `local TALLIES = { { 's', 1000000, 61 }, { 'm', 60000000, 61 }, { 'd', 86400000000, 31 } }`];
-const piece_64: Piece = ["lua/lib/lane.lua", 66, `local function lane_text(number) return string.format('%.0f', number) end`];
-const piece_65: Piece = ["lua/lib/lane.lua", 71, `local function lane_load(core, now_us)
+const piece_64: Piece = ["lua/lib/lane.lua", 67, `local function lane_text(number) return string.format('%.0f', number) end`];
+const piece_65: Piece = ["lua/lib/lane.lua", 72, `local function lane_load(core, now_us)
   local lane = lanes_by_core[core]
   if lane then return lane end
   lane = { core = core, key = root .. 'lane:' .. core, entries = {}, changed = {}, batches = {}, tallies = {}, idle = 0,
@@ -1303,7 +1307,7 @@ const piece_67: Piece = ["lua/lib/record.lua", 16, `local function record_reply(
   reply[#reply + 1] = not paused and '' or lane.pause < math.huge and lane_text((lane.pause - lane.skew) / 1000) or 'inf'
   return reply
 end`];
-const piece_68: Piece = ["lua/lib/lane.lua", 45, `local lane_bell = false`];
+const piece_68: Piece = ["lua/lib/lane.lua", 46, `local lane_bell = false`];
 const piece_69: Piece = ["lua/lib/tally.lua", 8, `local function tally_text(number) return string.format('%.0f', number) end
 
 
@@ -1350,8 +1354,8 @@ end
 local function tally_write(lane)
   call('HSET', lane.key .. ':use', unpack(lane.tally_fields, 1, #lane.tally_fields))
 end`];
-const piece_70: Piece = ["lua/lib/lane.lua", 68, `local function lane_limited(lane) return lane.account and not lane.deleted end`];
-const piece_71: Piece = ["lua/lib/lane.lua", 113, `local function lane_settle(lane)
+const piece_70: Piece = ["lua/lib/lane.lua", 69, `local function lane_limited(lane) return lane.account and not lane.deleted end`];
+const piece_71: Piece = ["lua/lib/lane.lua", 114, `local function lane_settle(lane)
   local machine = lane_limited(lane) and machines[lane.form]
   lane.machine = machine
   if not lane.settled and machine then machine.settle(lane) end
@@ -1359,18 +1363,18 @@ const piece_71: Piece = ["lua/lib/lane.lua", 113, `local function lane_settle(la
   lane.settled = true
   return lane
 end`];
-const piece_72: Piece = ["lua/lib/lane.lua", 131, `local function lane_entry_text(lane, range, from, to, kind, cost)
+const piece_72: Piece = ["lua/lib/lane.lua", 132, `local function lane_entry_text(lane, range, from, to, kind, cost)
   return string.format('%s|%s,%.0f,%.0f,%s,%s,%s,%s;%s,%s,%s,%.0f,%.0f', range.flow, range.core, from, to, range.attempts,
     range.recoveries, range.timeout_s, range.due_ms, lane.core, kind, cost, range.first_ms, range.valid_ms)
 end`];
-const piece_73: Piece = ["lua/lib/lane.lua", 155, `local function lane_plan(lane, key, range)
+const piece_73: Piece = ["lua/lib/lane.lua", 156, `local function lane_plan(lane, key, range)
   if lane.entries[key] == nil then lane.changed[#lane.changed + 1] = key end
   lane.entries[key] = range
 end`];
-const piece_74: Piece = ["lua/lib/lane.lua", 186, `local function lane_wake(lane, at_us)
+const piece_74: Piece = ["lua/lib/lane.lua", 187, `local function lane_wake(lane, at_us)
   if not lane.wake or at_us < lane.wake then lane.wake = at_us end
 end`];
-const piece_75: Piece = ["lua/lib/lane.lua", 278, `local function lane_plan()
+const piece_75: Piece = ["lua/lib/lane.lua", 279, `local function lane_plan()
   for _, lane in ipairs(lanes_loaded) do tally_plan(lane) end
 end
 
@@ -1465,7 +1469,7 @@ const piece_76: Piece = ["lua/lib/record.lua", 9, `local function record_lane(co
   if lane.account ~= account or lane.deleted then return nil end
   return lane_settle(lane)
 end`];
-const piece_77: Piece = ["lua/lib/lane.lua", 105, `local function lane_closed_until(lane)
+const piece_77: Piece = ["lua/lib/lane.lua", 106, `local function lane_closed_until(lane)
   local at = math.max(lane.pause or 0, lane.cool or 0)
   return at > lane.v and at or nil
 end`];
@@ -1542,16 +1546,16 @@ const piece_89: Piece = ["lua/lib/outbox.lua", 72, `local function outbox_back(n
   away_set(away_field(lane, text), seq .. ' ' .. text, now)
 end`];
 const piece_90: Piece = ["lua/lib/limited.lua", 16, `local GRANT_AHEAD_MS_MAX = 1500`];
-const piece_91: Piece = ["lua/lib/limited.lua", 62, `local function limited_unused(now, limit, core, from, to)
+const piece_91: Piece = ["lua/lib/limited.lua", 66, `local function limited_unused(now, limit, core, from, to)
   local tasks = to - from + 1
   outbox_send(now, partition_of(limit.lane), 'unused',
     string.format('%s %s %.0f %.0f %s %.0f %.0f', limit.lane, limit.granted_ms, tasks, tasks * limit.cost, core, from, to))
 end`];
-const piece_92: Piece = ["lua/lib/limited.lua", 76, `local function limited_back(now, flow, entry, from, to, limit)
+const piece_92: Piece = ["lua/lib/limited.lua", 80, `local function limited_back(now, flow, entry, from, to, limit)
   outbox_back(now, limit.lane, limit.place, limit.granted_ms,
     flow .. '|' .. entry_of(entry.core, from, to, entry.attempts, entry.recoveries, entry.timeout_s, entry.due_ms, limit.waiting))
 end`];
-const piece_93: Piece = ["lua/lib/limited.lua", 82, `local function limited_return(now, flow, entry)
+const piece_93: Piece = ["lua/lib/limited.lua", 86, `local function limited_return(now, flow, entry)
   local limit = limit_read(entry.limit)
   local states = limited_states(batch_load(entry.core), entry)
   local at = entry.from
@@ -1593,15 +1597,15 @@ local function lost_write()
     for field, text in pairs(fields) do call('HSET', segment, field, text) end
   end
 end`];
-const piece_99: Piece = ["lua/lib/lane.lua", 43, `local LANE_HEARD_MS = 50`];
-const piece_100: Piece = ["lua/lib/lane.lua", 122, `local function lane_read(text)
+const piece_99: Piece = ["lua/lib/lane.lua", 44, `local LANE_HEARD_MS = 50`];
+const piece_100: Piece = ["lua/lib/lane.lua", 123, `local function lane_read(text)
   local flow, core, from, to, attempts, recoveries, timeout_s, due_ms, kind, cost, first_ms, valid_ms =
     string.match(text, '^([^|]+)|(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%d+);%w+,(%a)!?,(%d+),(%d+),(%d+)')
   return { flow = flow, core = core, from = tonumber(from), to = tonumber(to), attempts = attempts, recoveries = recoveries,
     timeout_s = timeout_s, due_ms = due_ms, kind = kind, cost = tonumber(cost), first_ms = tonumber(first_ms),
     valid_ms = tonumber(valid_ms) }
 end`];
-const piece_101: Piece = ["lua/lib/lane.lua", 140, `local function lane_entry_read(key, text)
+const piece_101: Piece = ["lua/lib/lane.lua", 141, `local function lane_entry_read(key, text)
   local arrived, place, entry = string.match(text, '^(%d+) (%d+) (.*)$')
   local range = lane_read(entry)
   range.key, range.arrived, range.place = key, tonumber(arrived), tonumber(place)
@@ -1615,7 +1619,7 @@ local function lane_entry(lane, key)
   local text = call('HGET', lane.key .. ':e', key)
   return text and lane_entry_read(key, text)
 end`];
-const piece_102: Piece = ["lua/lib/lane.lua", 161, `local function lane_batch(lane, core)
+const piece_102: Piece = ["lua/lib/lane.lua", 162, `local function lane_batch(lane, core)
   local batch = lane.batches[core]
   if batch then return batch end
   local place, tasks = string.match(call('HGET', lane.key .. ':dropped', core) or '', '^(%d+) (%d+)$')
@@ -1638,23 +1642,35 @@ local function lane_count(lane, range, tasks)
   if lane.waiting > lane.queued_max then lane.queued_max = lane.waiting end
   if range.place + range.from >= lane.seen then lane.fresh = lane.fresh + tasks end
 end`];
-const piece_103: Piece = ["lua/lib/lane.lua", 191, `local function lane_invalid_at(lane, range)
+const piece_103: Piece = ["lua/lib/lane.lua", 192, `local function lane_invalid_at(lane, range)
   if range.valid_ms > 0 then return range.valid_ms * 1000 end
   return lane_limited(lane) and lane.valid_s and range.first_ms * 1000 + lane.valid_s * 1000000 or math.huge
 end`];
-const piece_104: Piece = ["lua/lib/ready.lua", 63, `local function member_of(core, from, to, attempt, recoveries, timeout_s, flow, limit)
+const piece_104: Piece = ["lua/lib/lane.lua", 243, `local function lane_take(lane, range, tasks)
+  lane_count(lane, range, -tasks)
+  if range.from + tasks > range.to then
+    lane_plan(lane, range.key, false)
+    local index = range.valid_ms > 0 and lane.gone_until or lane.gone_first
+    index[#index + 1] = range.key
+    return true
+  end
+  range.from = range.from + tasks
+  lane_plan(lane, range.key, range)
+  return false
+end`];
+const piece_105: Piece = ["lua/lib/ready.lua", 63, `local function member_of(core, from, to, attempt, recoveries, timeout_s, flow, limit)
   return string.format('%s,%d,%d,%d,%d,%d,%s%s', core, from, to, attempt, recoveries, timeout_s, flow, limit)
 end`];
-const piece_105: Piece = ["lua/lib/ready.lua", 67, `local function member_read(member)
+const piece_106: Piece = ["lua/lib/ready.lua", 67, `local function member_read(member)
   local core, from, to, attempt, recoveries, timeout_s, flow, limit =
     string.match(member, '^(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%a:%w+:[%w*]+)(.*)$')
   if not core then return nil end
   return { core = core, from = tonumber(from), to = tonumber(to), attempt = tonumber(attempt), recoveries = tonumber(recoveries),
     timeout_s = tonumber(timeout_s), flow = flow, limit = limit }
 end`];
-const piece_106: Piece = ["lua/lib/ready.lua", 76, `local function member_byte(ref) return ref.from == ref.to and '[pP]' or 'p' end`];
-const piece_107: Piece = ["lua/lib/granted.lua", 10, `local function granted_take(text) granted_gone[#granted_gone + 1] = text end`];
-const piece_108: Piece = ["lua/lib/suspect.lua", 4, `local SUSPECT_PAUSE_MS, SUSPECTS_MS_MAX = 100, 60000
+const piece_107: Piece = ["lua/lib/ready.lua", 76, `local function member_byte(ref) return ref.from == ref.to and '[pP]' or 'p' end`];
+const piece_108: Piece = ["lua/lib/granted.lua", 10, `local function granted_take(text) granted_gone[#granted_gone + 1] = text end`];
+const piece_109: Piece = ["lua/lib/suspect.lua", 4, `local SUSPECT_PAUSE_MS, SUSPECTS_MS_MAX = 100, 60000
 local suspect_ms = nil
 
 
@@ -1667,18 +1683,18 @@ end
 local function suspect_write(now)
   if suspect_ms and suspect_ms > now then call('HSET', meta, 'suspect', suspect_ms) end
 end`];
-const piece_109: Piece = ["lua/lib/ready.lua", 79, `local function flow_as(cls, flow) return string.byte(flow) == 110 and flow or cls .. string.sub(flow, 2) end`];
-const piece_110: Piece = ["lua/lib/limited.lua", 69, `local function limited_free(now, limit, core, from, to)
+const piece_110: Piece = ["lua/lib/ready.lua", 79, `local function flow_as(cls, flow) return string.byte(flow) == 110 and flow or cls .. string.sub(flow, 2) end`];
+const piece_111: Piece = ["lua/lib/limited.lua", 73, `local function limited_free(now, limit, core, from, to)
   if limit.kind == 'c' then
     outbox_send(now, partition_of(limit.lane), 'free', string.format('%s %s %.0f %.0f', limit.lane, core, from, to))
   end
 end`];
-const piece_111: Piece = ["lua/lib/schedule.lua", 25, `local function schedule_list(account, status) return root .. 'a:' .. account .. ':sched' .. (status and ':' .. status or '') end`];
-const piece_112: Piece = ["lua/lib/schedule.lua", 27, `local function schedule_segment(s, number, base) return s.key .. ':' .. number .. ':' .. base end`];
-const piece_113: Piece = ["lua/lib/schedule.lua", 30, `local function ring_cron(due_ms)
+const piece_112: Piece = ["lua/lib/schedule.lua", 25, `local function schedule_list(account, status) return root .. 'a:' .. account .. ':sched' .. (status and ':' .. status or '') end`];
+const piece_113: Piece = ["lua/lib/schedule.lua", 27, `local function schedule_segment(s, number, base) return s.key .. ':' .. number .. ':' .. base end`];
+const piece_114: Piece = ["lua/lib/schedule.lua", 30, `local function ring_cron(due_ms)
   if due_ms ~= '' then call('SPUBLISH', root .. 'cron', due_ms) end
 end`];
-const piece_114: Piece = ["lua/lib/template.lua", 3, `local incoming = nil
+const piece_115: Piece = ["lua/lib/template.lua", 3, `local incoming = nil
 
 
 
@@ -1713,23 +1729,23 @@ local function template_write()
     call('HSET', incoming.s.doc, unpack(incoming.list, doc_at, #incoming.list))
   end
 end`];
-const piece_115: Piece = ["lua/lib/schedule.lua", 17, `local function schedule_load(core, account)
+const piece_116: Piece = ["lua/lib/schedule.lua", 17, `local function schedule_load(core, account)
   local key = root .. 'sched:' .. core
   local v = call('HMGET', key, 'a', 's', 'v', 'k', 'y', 'g', 'lim', 'l')
   if not v[1] or (account and v[1] ~= account) then return nil end
   return { core = core, key = key, doc = key .. ':doc', runs = key .. ':runs', a = v[1], s = v[2], v = v[3], k = v[4], y = v[5], g = v[6],
     limited = v[7] == '1', l = v[8] }
 end`];
-const piece_116: Piece = ["lua/lib/template.lua", 40, `local function template_keys(s)
+const piece_117: Piece = ["lua/lib/template.lua", 40, `local function template_keys(s)
   local list = { schedule_segment(s, s.g, 'k') }
   for base in string.gmatch(call('HGET', s.doc, 'c') or '', '%d+') do list[#list + 1] = schedule_segment(s, s.g, base) end
   return list
 end`];
-const piece_117: Piece = ["lua/lib/schedule.lua", 34, `local function run_read(member)
+const piece_118: Piece = ["lua/lib/schedule.lua", 34, `local function run_read(member)
   local kind, core, index, created_ms, flags = string.match(member, '^(%a),(%w+),(%d+),(%d+),(%S+)$')
   return { kind = kind, core = core, index = tonumber(index), created_ms = tonumber(created_ms), flags = flags }
 end`];
-const piece_118: Piece = ["lua/lib/run.lua", 7, `local RUNS_KEPT, RUNS_TRIMMED = 10, 4
+const piece_119: Piece = ["lua/lib/run.lua", 7, `local RUNS_KEPT, RUNS_TRIMMED = 10, 4
 local run = nil
 
 local function with_member(object, members) return string.sub(object, 1, -2) .. members .. '}' end
@@ -1847,7 +1863,7 @@ local function run_write(now)
     string.format('%s,%s,%.0f,%.0f,%s', run.s.y, run.batch.core, run.index, now, run.flags))
   call('HINCRBY', run.s.key, 'n', 1)
 end`];
-const piece_119: Piece = ["lua/lib/batch.lua", 57, `local function task_waits(b, i, byte)
+const piece_120: Piece = ["lua/lib/batch.lua", 57, `local function task_waits(b, i, byte)
   if byte == 'q' or byte == 'r' then return true end
   return (byte == 'f' or byte == 'e') and b.o_from ~= nil and i >= b.o_from and i <= b.o_to
 end`];
@@ -2417,7 +2433,7 @@ call('HSET', b.key, 'o', string.format('0,%.0f', b.n - 1))
 operation_write(op, core, 0, now_ms)
 batch_save(now_ms)
 queue_write()
-ring_bell()
+ring_bell(b.e, false, now_ms)
 idem_write(answer('retried', now_ms))
 return answer('retried', now_ms)`]],
 });
@@ -3035,13 +3051,14 @@ if now_ms < asked_ms or now_ms - asked_ms >= ANSWER_MS_MAX then return { 0, 0, 0
 local confirmed, again, forgotten = {}, 0, 0
 
 
-local function hand_again(text)
+local function hand_again(field, text)
   local flow, entry = string.match(text, '^([^|]+)|(.*)$')
   entry = entry_read(entry)
   local b = batch_load(entry.core)
   local first = string.find(limited_states(b, entry), '[qr]')
   if not first then return false end
   entry.from = entry.from + first - 1
+  away_forget(field)
   limited_hand(b, now_ms, flow, entry)
   return true
 end
@@ -3053,7 +3070,7 @@ for i = 1, #answers, 3 do
     if known then
       confirmed[#confirmed + 1] = whole(now_ms + math.max(0, math.min(AGAIN_MS_MAX, now_ms - seq / 1000)))
       confirmed[#confirmed + 1] = field
-    elseif hand_again(text) then
+    elseif hand_again(field, text) then
       again = again + 1
     else
       away_forget(field)
@@ -3136,7 +3153,7 @@ end`], piece_86, piece_31, piece_90, piece_32, piece_87, piece_91, piece_92, pie
 local now_ms = math.floor(now_us / 1000)
 
 source_ms = math.max(source_ms, now_us / 1000 - ahead_ms)
-local kinds = {}`], piece_56, piece_99, piece_57, piece_68, piece_58, piece_59, piece_60, piece_61, piece_62, piece_63, piece_69, piece_64, piece_70, piece_65, piece_71, piece_100, piece_72, ["lua/lib/lane.lua", 137, `local function lane_key(range) return range.core .. ',' .. lane_text(range.to) .. ',' .. range.attempts end`], piece_101, piece_73, piece_102, piece_74, piece_103, ["lua/lib/lane.lua", 196, `local function lane_add(lane, range)
+local kinds = {}`], piece_56, piece_99, piece_57, piece_68, piece_58, piece_59, piece_60, piece_61, piece_62, piece_63, piece_69, piece_64, piece_70, piece_65, piece_71, piece_100, piece_72, ["lua/lib/lane.lua", 138, `local function lane_key(range) return range.core .. ',' .. lane_text(range.to) .. ',' .. range.attempts end`], piece_101, piece_73, piece_102, piece_74, piece_103, ["lua/lib/lane.lua", 197, `local function lane_add(lane, range)
   if lane.waiting == 0 then lane_wake(lane, lane.now) end
   local invalid_at = lane_invalid_at(lane, range)
   if invalid_at < math.huge then lane_wake(lane, invalid_at) end
@@ -3179,24 +3196,7 @@ local function lane_return(lane, range, place)
   lane_add(lane, range)
 
   lane_wake(lane, lane.now)
-end
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-local function lane_drop(lane, core)
+end`], piece_104, ["lua/lib/lane.lua", 257, `local function lane_drop(lane, core)
   local batch = lane_batch(lane, core)
   if batch.waiting == 0 then return end
   batch.over, batch.over_tasks = lane.seq, batch.over_tasks + batch.waiting
@@ -3335,6 +3335,24 @@ kinds.late = function(body, _, now_ms)
   if granted_ms * 1000 < (lane.since or 0) then return end
   late_learn(lane, granted_ms, math.min(late_ms, LATE_MS_MAX))
   lane.machine.late(lane, tonumber(units), granted_ms, granted_ms + late_ms)
+end`], ["lua/lib/receive/leave.lua", 4, `kinds.leave = function(body, _, now_ms)
+  local core, key, index = string.match(body, '^(%w+) (%w+,%d+,%d+) (%d+)$')
+  local lane = lane_load(core, now_ms * 1000)
+  local range = lane_entry(lane, key)
+  index = tonumber(index)
+  if not range or index < range.from then return end
+  local before = nil
+  if index > range.from then
+    before = {}
+    for name, value in pairs(range) do before[name] = value end
+    before.to = index - 1
+    before.key = lane_key(before)
+    lane_count(lane, range, range.from - index)
+    range.from = index
+  end
+  lane_take(lane, range, 1)
+  if before then lane_add(lane, before) end
+  if lane.waiting > 0 then lane_wake(lane, lane.now) end
 end`], ["lua/lib/receive/points.lua", 3, `kinds.points = function(body, _, now_ms)
   local core, difference = string.match(body, '^(%w+) (%-?%d+)$')
   local lane = lane_settle(lane_load(core, now_ms * 1000))
@@ -3490,7 +3508,7 @@ local function rings_trim()
     local taken = ring_taken(ring.key)
     if taken > 0 then call('LTRIM', ring.key, taken, -1) end
   end
-end`], piece_13, piece_14, piece_15, piece_16, piece_85, piece_104, piece_105, piece_106, piece_17, piece_18, piece_19, piece_21, piece_22, piece_23, piece_24, piece_25, piece_26, piece_27, piece_28, piece_29, piece_30, piece_89, piece_31, piece_90, piece_32, piece_87, piece_33, piece_34, piece_35, piece_91, piece_92, piece_93, piece_94, piece_95, piece_107, piece_96, ["lua/lib/parked.lua", 5, `local UNPARK_MAX = 200
+end`], piece_13, piece_14, piece_15, piece_16, piece_85, piece_105, piece_106, piece_107, piece_17, piece_18, piece_19, piece_21, piece_22, piece_23, piece_24, piece_25, piece_26, piece_27, piece_28, piece_29, piece_30, piece_89, piece_31, piece_90, piece_32, piece_87, piece_33, piece_34, piece_35, piece_91, piece_92, piece_93, piece_94, piece_95, piece_108, piece_96, ["lua/lib/parked.lua", 5, `local UNPARK_MAX = 200
 local parked_new, parked_gone, origins_gone, parked_left = {}, {}, {}, {}
 
 local function park(cls, account, origin)
@@ -3568,7 +3586,7 @@ end`], piece_78, piece_79, piece_80, ["lua/lib/round.lua", 24, `local function r
 end`], piece_82, ["lua/lib/round.lua", 65, `local function round_reached(b, from)
   dealt_batches[b] = true
   if not from or from > b.o_to then b.o_from, b.o_to = nil, nil else b.o_from = from end
-end`], piece_83, piece_108, ["lua/partition/claim.lua", 28, `local WINDOW, VISITS_MAX, PAGE_TASKS, EXPAND, GRANTED_MAX = 48, 96, 16, 250, 128
+end`], piece_83, piece_109, ["lua/partition/claim.lua", 28, `local WINDOW, VISITS_MAX, PAGE_TASKS, EXPAND, GRANTED_MAX = 48, 96, 16, 250, 128
 
 
 local SPARE = 0.25
@@ -3930,18 +3948,7 @@ local meta = KEYS[1]
 local lanes_max = tonumber(ARGV[1])
 local tasks_max = tonumber(ARGV[2])
 local ahead_us = tonumber(ARGV[3])
-local now_us = tonumber(ARGV[4]) or (function() local t = redis.call('TIME') return t[1] * 1000000 + t[2] end)()`], piece_0, piece_56, piece_99, piece_57, piece_68, piece_58, piece_59, piece_60, piece_61, piece_62, piece_63, piece_69, piece_64, piece_70, piece_65, piece_77, ["lua/lib/lane.lua", 111, `local function lane_is_held(lane) return lane.real / 1000 < (lane.opens or 0) end`], piece_71, piece_100, piece_72, piece_101, piece_73, piece_102, piece_103, ["lua/lib/lane.lua", 242, `local function lane_take(lane, range, tasks)
-  lane_count(lane, range, -tasks)
-  if range.from + tasks > range.to then
-    lane_plan(lane, range.key, false)
-    local index = range.valid_ms > 0 and lane.gone_until or lane.gone_first
-    index[#index + 1] = range.key
-    return true
-  end
-  range.from = range.from + tasks
-  lane_plan(lane, range.key, range)
-  return false
-end`], piece_75, piece_21, piece_22, piece_23, piece_24, piece_25, piece_26, piece_27, piece_31, ["lua/lib/outbox.lua", 121, `local SLICE_MAX = 100
+local now_us = tonumber(ARGV[4]) or (function() local t = redis.call('TIME') return t[1] * 1000000 + t[2] end)()`], piece_0, piece_56, piece_99, piece_57, piece_68, piece_58, piece_59, piece_60, piece_61, piece_62, piece_63, piece_69, piece_64, piece_70, piece_65, piece_77, ["lua/lib/lane.lua", 112, `local function lane_is_held(lane) return lane.real / 1000 < (lane.opens or 0) end`], piece_71, piece_100, piece_72, piece_101, piece_73, piece_102, piece_103, piece_104, piece_75, piece_21, piece_22, piece_23, piece_24, piece_25, piece_26, piece_27, piece_31, ["lua/lib/outbox.lua", 135, `local SLICE_MAX = 100
 local function outbox_slices()
   local slices, left = {}, 0
   for _, plan in ipairs(outbox_plans_made) do
@@ -4430,7 +4437,7 @@ local now_ms = tonumber(table.remove(ARGV)) or (function() local t = redis.call(
 
 
 
-local parts = ARGV`], piece_0, piece_1, piece_3, piece_6, piece_7, piece_45, piece_9, piece_88, piece_10, piece_11, piece_12, piece_13, piece_14, piece_15, piece_16, piece_105, piece_106, piece_109, piece_17, piece_18, piece_19, piece_21, piece_22, piece_23, piece_24, piece_25, piece_26, piece_27, piece_28, piece_29, piece_30, piece_89, piece_31, piece_32, piece_33, piece_34, piece_91, piece_110, piece_92, piece_41, piece_42, piece_78, ["lua/lib/results.lua", 16, `local function results_replaced(text, records)
+local parts = ARGV`], piece_0, piece_1, piece_3, piece_6, piece_7, piece_45, piece_9, piece_88, piece_10, piece_11, piece_12, piece_13, piece_14, piece_15, piece_16, piece_106, piece_107, piece_110, piece_17, piece_18, piece_19, piece_21, piece_22, piece_23, piece_24, piece_25, piece_26, piece_27, piece_28, piece_29, piece_30, piece_89, piece_31, piece_32, piece_33, piece_34, piece_91, piece_111, piece_92, piece_41, piece_42, piece_78, ["lua/lib/results.lua", 16, `local function results_replaced(text, records)
   local at, gone = 1, {}
   while at <= #records do
     local of, length = struct.unpack('>BI2', records, at)
@@ -4644,7 +4651,7 @@ local keep_ms = tonumber(ARGV[4])
 local tray_keep_ms = tonumber(ARGV[5])
 local recoveries_max = tonumber(ARGV[6])
 local pressure = tonumber(ARGV[7])
-local now_ms = tonumber(ARGV[8]) or (function() local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000) end)()`], piece_0, piece_1, piece_3, piece_44, piece_4, piece_84, piece_6, piece_7, piece_45, piece_46, piece_9, piece_50, piece_88, piece_10, piece_11, piece_12, piece_13, piece_14, piece_15, piece_16, piece_85, piece_105, piece_106, piece_109, piece_17, piece_18, piece_19, piece_21, piece_22, piece_23, piece_24, piece_25, piece_26, piece_27, piece_28, piece_29, piece_30, piece_89, piece_31, piece_48, piece_32, piece_87, piece_33, piece_34, piece_91, piece_110, piece_92, piece_93, piece_49, piece_94, piece_107, piece_96, piece_78, piece_79, piece_97, piece_80, piece_98, piece_41, piece_42, piece_108, ["lua/partition/tick.lua", 27, `local DUE_MAX, BATCHES_MAX, REAP_MAX, SEGMENTS_MAX, AWAY_MS, ALIVE_MS, QUIET = 200, 50, 200, 500, 30000, 2000, 0.3
+local now_ms = tonumber(ARGV[8]) or (function() local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000) end)()`], piece_0, piece_1, piece_3, piece_44, piece_4, piece_84, piece_6, piece_7, piece_45, piece_46, piece_9, piece_50, piece_88, piece_10, piece_11, piece_12, piece_13, piece_14, piece_15, piece_16, piece_85, piece_106, piece_107, piece_110, piece_17, piece_18, piece_19, piece_21, piece_22, piece_23, piece_24, piece_25, piece_26, piece_27, piece_28, piece_29, piece_30, piece_89, piece_31, piece_48, piece_32, piece_87, piece_33, piece_34, piece_91, piece_111, piece_92, piece_93, piece_49, piece_94, piece_108, piece_96, piece_78, piece_79, piece_97, piece_80, piece_98, piece_41, piece_42, piece_109, ["lua/partition/tick.lua", 27, `local DUE_MAX, BATCHES_MAX, REAP_MAX, SEGMENTS_MAX, AWAY_MS, ALIVE_MS, QUIET = 200, 50, 200, 500, 30000, 2000, 0.3
 
 local EARLY_LOOK, EARLY_MAX, EARLY_SEGMENTS, EARLY_PAUSE_MS = 100, 20, 20, 250
 local more = 0
@@ -5010,7 +5017,7 @@ local now_ms = tonumber(table.remove(ARGV)) or (function() local t = redis.call(
 
 
 
-local parts = ARGV`], piece_0, piece_111, piece_112, piece_113, piece_43, piece_114, ["lua/schedule/create.lua", 21, `local key = root .. 'sched:' .. core
+local parts = ARGV`], piece_0, piece_112, piece_113, piece_114, piece_43, piece_115, ["lua/schedule/create.lua", 21, `local key = root .. 'sched:' .. core
 local before = call('HGET', key, 't')
 if before then return { 1, tonumber(before) } end
 if idem_taken() then return { 2, now_ms } end
@@ -5038,7 +5045,7 @@ export const scheduleDelete = script<{ meta: string }, { core: string; account: 
 
 local meta = KEYS[1]
 local core = ARGV[1]
-local account = ARGV[2]`], piece_0, piece_115, piece_111, piece_112, piece_116, ["lua/schedule/delete.lua", 12, `local s = schedule_load(core, account)
+local account = ARGV[2]`], piece_0, piece_116, piece_112, piece_113, piece_117, ["lua/schedule/delete.lua", 12, `local s = schedule_load(core, account)
 if not s then return 0 end
 local list = template_keys(s)
 list[#list + 1] = s.key
@@ -5113,7 +5120,7 @@ local now_ms = tonumber(table.remove(ARGV)) or (function() local t = redis.call(
 
 
 
-local parts = ARGV`], piece_0, piece_1, piece_4, piece_5, piece_6, piece_7, piece_8, piece_9, piece_50, piece_10, piece_11, piece_12, piece_13, piece_14, piece_15, piece_16, piece_105, piece_17, piece_18, piece_19, piece_20, piece_21, piece_22, piece_23, piece_24, piece_25, piece_26, piece_27, piece_28, piece_29, piece_30, piece_31, piece_47, piece_32, piece_33, piece_34, piece_35, piece_36, piece_38, piece_39, piece_40, piece_115, piece_112, piece_117, piece_118, ["lua/schedule/fire.lua", 25, `local s = schedule_load(core)
+local parts = ARGV`], piece_0, piece_1, piece_4, piece_5, piece_6, piece_7, piece_8, piece_9, piece_50, piece_10, piece_11, piece_12, piece_13, piece_14, piece_15, piece_16, piece_106, piece_17, piece_18, piece_19, piece_20, piece_21, piece_22, piece_23, piece_24, piece_25, piece_26, piece_27, piece_28, piece_29, piece_30, piece_31, piece_47, piece_32, piece_33, piece_34, piece_35, piece_36, piece_38, piece_39, piece_40, piece_116, piece_113, piece_118, piece_119, ["lua/schedule/fire.lua", 25, `local s = schedule_load(core)
 if not s or s.s ~= 'active' or s.v ~= version or tonumber(s.k) ~= tick then return { 'stale', 0 } end
 
 
@@ -5211,7 +5218,7 @@ local now_ms = tonumber(table.remove(ARGV)) or (function() local t = redis.call(
 
 
 
-local parts = ARGV`], piece_0, piece_115, piece_111, piece_112, piece_113, piece_114, piece_116, ["lua/schedule/patch.lua", 19, `local s = schedule_load(core, account)
+local parts = ARGV`], piece_0, piece_116, piece_112, piece_113, piece_114, piece_115, piece_117, ["lua/schedule/patch.lua", 19, `local s = schedule_load(core, account)
 if not s then return 'missing' end
 if s.v ~= version then return 'changed' end
 if not template_plan(s, template, parts) then return 'lost' end
@@ -5271,7 +5278,7 @@ local meta = KEYS[1]
 local core = ARGV[1]
 local account = ARGV[2]
 local offset = tonumber(ARGV[3])
-local most = tonumber(ARGV[4])`], piece_0, piece_117, ["lua/schedule/runs.lua", 13, `local key = root .. 'sched:' .. core
+local most = tonumber(ARGV[4])`], piece_0, piece_118, ["lua/schedule/runs.lua", 13, `local key = root .. 'sched:' .. core
 if call('HGET', key, 'a') ~= account then return { 0, {} } end
 local members = call('ZREVRANGE', key .. ':runs', offset, offset + most - 1)
 local rows = {}
@@ -5306,7 +5313,7 @@ local core = ARGV[1]
 local template = ARGV[2]
 local batch = ARGV[3]
 local base = ARGV[4]
-local ttl_ms = tonumber(ARGV[5])`], piece_0, piece_112, ["lua/schedule/stage.lua", 15, `local from = schedule_segment({ key = root .. 'sched:' .. core }, template, base)
+local ttl_ms = tonumber(ARGV[5])`], piece_0, piece_113, ["lua/schedule/stage.lua", 15, `local from = schedule_segment({ key = root .. 'sched:' .. core }, template, base)
 local to = root .. 'b:' .. batch .. ':+new:' .. base
 if call('COPY', from, to, 'REPLACE') == 0 then return 0 end
 call('PEXPIRE', to, ttl_ms)
@@ -5343,7 +5350,7 @@ local now_ms = tonumber(table.remove(ARGV)) or (function() local t = redis.call(
 
 
 
-local parts = ARGV`], piece_0, piece_1, piece_4, piece_5, piece_6, piece_7, piece_8, piece_9, piece_50, piece_10, piece_11, piece_12, piece_13, piece_14, piece_15, piece_16, piece_17, piece_18, piece_19, piece_20, piece_21, piece_22, piece_23, piece_24, piece_25, piece_26, piece_27, piece_28, piece_29, piece_30, piece_31, piece_47, piece_32, piece_33, piece_34, piece_35, piece_36, piece_37, piece_38, piece_39, piece_40, piece_115, piece_112, piece_117, piece_118, piece_43, ["lua/schedule/trigger.lua", 21, `local s = schedule_load(core, account)
+local parts = ARGV`], piece_0, piece_1, piece_4, piece_5, piece_6, piece_7, piece_8, piece_9, piece_50, piece_10, piece_11, piece_12, piece_13, piece_14, piece_15, piece_16, piece_17, piece_18, piece_19, piece_20, piece_21, piece_22, piece_23, piece_24, piece_25, piece_26, piece_27, piece_28, piece_29, piece_30, piece_31, piece_47, piece_32, piece_33, piece_34, piece_35, piece_36, piece_37, piece_38, piece_39, piece_40, piece_116, piece_113, piece_118, piece_119, piece_43, ["lua/schedule/trigger.lua", 21, `local s = schedule_load(core, account)
 if not s then return { 'missing', '', '', 0, 0, 0 } end
 if idem_taken() then return { 'taken', '', '', 0, 0, 0 } end
 local before = operation_before(op, now_ms)
@@ -5548,11 +5555,11 @@ call('SET', key .. ':ticket:' .. ticket, account, 'PX', ttl_ms)
 return now_ms + ttl_ms`]],
 });
 
-/** Cancels one task that is not running and not finished. See lua/task/cancel.lua. */
-export const taskCancel = script<{ meta: string }, { core: string; index: number; account: string; keep_ms: number; tray_keep_ms: number; now_ms?: number | '' | undefined }, string>({
+/** Cancels one task that is not running and not finished. The lane of its limiter is told. See lua/task/cancel.lua. */
+export const taskCancel = script<{ meta: string }, { core: string; index: number; account: string; limiter: string; keep_ms: number; tray_keep_ms: number; now_ms?: number | '' | undefined }, string>({
   name: 'task/cancel',
   keys: ["meta"],
-  args: [["core","string"],["index","int"],["account","string"],["keep_ms","int"],["tray_keep_ms","int"],["now_ms","now"]],
+  args: [["core","string"],["index","int"],["account","string"],["limiter","string"],["keep_ms","int"],["tray_keep_ms","int"],["now_ms","now"]],
   rest: null,
   pieces: [["lua/task/cancel.lua", 1, `#!lua flags=allow-oom
 
@@ -5561,9 +5568,41 @@ local meta = KEYS[1]
 local core = ARGV[1]
 local index = tonumber(ARGV[2])
 local account = ARGV[3]
-local keep_ms = tonumber(ARGV[4])
-local tray_keep_ms = tonumber(ARGV[5])
-local now_ms = tonumber(ARGV[6]) or (function() local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000) end)()`], piece_0, piece_1, piece_3, piece_119, piece_45, piece_9, piece_88, piece_10, piece_11, piece_12, piece_13, piece_14, piece_15, piece_16, piece_17, piece_18, piece_19, piece_20, piece_41, piece_42, ["lua/task/cancel.lua", 15, `local b = batch_load(core)
+local limiter = ARGV[4]
+local keep_ms = tonumber(ARGV[5])
+local tray_keep_ms = tonumber(ARGV[6])
+local now_ms = tonumber(ARGV[7]) or (function() local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000) end)()`], piece_0, piece_1, piece_3, piece_4, piece_5, piece_120, piece_6, piece_45, piece_9, piece_88, piece_10, piece_11, piece_12, piece_13, piece_14, piece_15, piece_16, piece_85, piece_17, piece_18, piece_19, piece_20, piece_21, piece_22, piece_23, piece_24, piece_25, piece_26, piece_27, piece_28, piece_29, piece_86, ["lua/lib/outbox.lua", 88, `local function outbox_leave(now, lane, flow, entry, index)
+  local field = string.format('%s %s,%.0f,%.0f', lane, entry.core, entry.to, entry.attempts)
+  local seq = outbox_send(now, partition_of(lane), 'leave', string.format('%s %.0f', field, index))
+  local function piece(from, to)
+    if from > to then return end
+    local text = flow .. '|' .. entry_of(entry.core, from, to, entry.attempts, entry.recoveries, entry.timeout_s, entry.due_ms, entry.limit)
+    away_set(away_field(lane, text), seq .. ' ' .. text, now)
+  end
+  away_forget(field)
+  piece(entry.from, index - 1)
+  piece(index + 1, entry.to)
+end`], piece_31, piece_47, piece_54, ["lua/lib/limited.lua", 110, `local LEAVE_NAMES_MAX = 1000
+local function limited_leave(b, now, index, limiter)
+  local lane = lane_of_name(b, limiter, index)
+  if not lane then return end
+  local fields = {}
+  local function add(to, attempts) fields[#fields + 1] = string.format('%s %s,%.0f,%.0f', lane, b.core, to, attempts_first(b) + attempts) end
+  local _, last = segment_bounds(b, index)
+  for to = index, last do
+    add(to, 0)
+    add(to, 1)
+  end
+  for attempts = 2, ROUND_ATTEMPTS - 1 do add(index, attempts) end
+  for at = 1, #fields, LEAVE_NAMES_MAX do
+    local held = call('HMGET', root .. 'away', unpack(fields, at, math.min(at + LEAVE_NAMES_MAX - 1, #fields)))
+    for i = 1, #held do
+      local flow, text = string.match(held[i] or '', '^%d+ ([^|]+)|(.*)$')
+      local entry = text and entry_read(text)
+      if entry and entry.from <= index then return outbox_leave(now, lane, flow, entry, index) end
+    end
+  end
+end`], piece_41, piece_42, ["lua/task/cancel.lua", 17, `local b = batch_load(core)
 if not b or b.a ~= account or b.s == 'deleted' or index >= b.n then return 'missing' end
 local state = call('GETRANGE', b.key .. ':s', index, index)
 if state == 'x' then return 'cancelled' end
@@ -5573,12 +5612,15 @@ if not batch_live(b) then return b.s == 'cancelled' and 'cancelled' or 'state' e
 b.x = b.x + 1
 batch_ended(b, index, 1, 'x')
 batch_end(b, now_ms, b.s == 'tray' and tray_keep_ms or keep_ms)
+if limiter ~= '' then limited_leave(b, now_ms, index, limiter) end
 notify_plan(now_ms)
 call('SETRANGE', b.key .. ':s', index, 'x')
 batch_save(now_ms)
 notify_write()
 queue_write()
+outbox_write()
 ring_bell()
+outbox_bell()
 return 'cancelled'`]],
 });
 
@@ -5612,7 +5654,7 @@ local now_ms = tonumber(table.remove(ARGV)) or (function() local t = redis.call(
 
 
 
-local parts = ARGV`], piece_0, piece_1, piece_4, piece_5, piece_6, piece_7, piece_8, piece_9, piece_10, piece_11, piece_12, piece_13, piece_14, piece_15, piece_16, piece_104, piece_17, piece_18, piece_19, piece_20, piece_21, piece_22, piece_23, piece_24, piece_25, piece_26, piece_27, piece_28, piece_29, piece_30, piece_31, piece_32, piece_33, piece_34, piece_35, piece_36, piece_37, piece_38, ["lua/lib/append.lua", 48, `local function pages_cut(records, place)
+local parts = ARGV`], piece_0, piece_1, piece_4, piece_5, piece_6, piece_7, piece_8, piece_9, piece_10, piece_11, piece_12, piece_13, piece_14, piece_15, piece_16, piece_105, piece_17, piece_18, piece_19, piece_20, piece_21, piece_22, piece_23, piece_24, piece_25, piece_26, piece_27, piece_28, piece_29, piece_30, piece_31, piece_32, piece_33, piece_34, piece_35, piece_36, piece_37, piece_38, ["lua/lib/append.lua", 48, `local function pages_cut(records, place)
   local pages, from, at = {}, 1, 1
   while at <= #records do
     at = at + 4 + struct.unpack('>I4', records, at)
@@ -5730,10 +5772,10 @@ return { b.core, first, now_ms }`]],
 });
 
 /** Runs a failed task again, its attempts at zero. In a batch that has failed or expired that is a new round of this task See lua/task/retry.lua. */
-export const taskRetry = script<{ meta: string }, { core: string; index: number; account: string; origin: string; timeout_s: number; limiter: string; cost: number; valid_ms: number; expiration_ms: number; now_ms?: number | '' | undefined }, string>({
+export const taskRetry = script<{ meta: string }, { core: string; index: number; account: string; origin: string; timeout_s: number; limiter: string; cost: number; valid_ms: number; due_ms: number; expiration_ms: number; now_ms?: number | '' | undefined }, string>({
   name: 'task/retry',
   keys: ["meta"],
-  args: [["core","string"],["index","int"],["account","string"],["origin","string"],["timeout_s","int"],["limiter","string"],["cost","int"],["valid_ms","int"],["expiration_ms","int"],["now_ms","now"]],
+  args: [["core","string"],["index","int"],["account","string"],["origin","string"],["timeout_s","int"],["limiter","string"],["cost","int"],["valid_ms","int"],["due_ms","int"],["expiration_ms","int"],["now_ms","now"]],
   rest: null,
   pieces: [["lua/task/retry.lua", 1, `#!lua
 
@@ -5747,8 +5789,9 @@ local timeout_s = tonumber(ARGV[5])
 local limiter = ARGV[6]
 local cost = tonumber(ARGV[7])
 local valid_ms = tonumber(ARGV[8])
-local expiration_ms = tonumber(ARGV[9])
-local now_ms = tonumber(ARGV[10]) or (function() local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000) end)()`], piece_0, piece_1, piece_3, piece_4, piece_5, piece_119, piece_6, piece_7, piece_9, piece_10, piece_11, piece_12, piece_13, piece_14, piece_15, piece_16, piece_17, piece_18, piece_19, piece_20, piece_21, piece_22, piece_23, piece_24, piece_25, piece_26, piece_27, piece_28, piece_29, piece_30, piece_31, piece_47, piece_32, piece_33, piece_34, piece_35, piece_54, piece_78, piece_79, piece_80, piece_55, piece_81, piece_82, piece_83, ["lua/task/retry.lua", 20, `local b = batch_load(core)
+local due_ms = tonumber(ARGV[9])
+local expiration_ms = tonumber(ARGV[10])
+local now_ms = tonumber(ARGV[11]) or (function() local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000) end)()`], piece_0, piece_1, piece_3, piece_4, piece_5, piece_120, piece_6, piece_7, piece_9, piece_10, piece_11, piece_12, piece_13, piece_14, piece_15, piece_16, piece_17, piece_18, piece_19, piece_20, piece_21, piece_22, piece_23, piece_24, piece_25, piece_26, piece_27, piece_28, piece_29, piece_30, piece_31, piece_47, piece_32, piece_33, piece_34, piece_35, piece_54, piece_78, piece_79, piece_80, piece_55, piece_81, piece_82, piece_83, ["lua/task/retry.lua", 21, `local b = batch_load(core)
 if not b or b.a ~= account or b.s == 'deleted' or index >= b.n then return 'missing' end
 local byte = call('GETRANGE', b.key .. ':s', index, index)
 local round = not batch_live(b)
@@ -5767,7 +5810,7 @@ elseif b.s == 'tray' then
 end
 local lane, kind = nil, nil
 if limiter ~= '' then lane, kind = lane_of_name(b, limiter, index) end
-run_enqueue(b, now_ms, 'f:' .. account .. ':' .. origin, index, index, timeout_s, now_ms,
+run_enqueue(b, now_ms, 'f:' .. account .. ':' .. origin, index, index, timeout_s, math.max(now_ms, due_ms),
   lane and string.format('%s,%s,%.0f,%.0f', lane, kind, kind == 'p' and cost or 1, valid_ms) or '')
 local base = segment_bounds(b, index)
 
@@ -5778,7 +5821,7 @@ round_deals_write()
 batch_save(now_ms)
 queue_write()
 outbox_write()
-ring_bell()
+ring_bell(round and b.e or nil, false, now_ms)
 outbox_bell()
 return 'queued'`]],
 });

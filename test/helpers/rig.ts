@@ -230,14 +230,14 @@ export class Rig {
     return [...text.matchAll(/^cmdstat_eval(?:sha)?:calls=(\d+)/gm)].reduce((sum, [, calls]) => sum + Number(calls), 0);
   }
 
-  async cancelTask(core: string, index: number, account = ACCOUNT): Promise<string> {
-    const outcome = await batches.cancelTask(this.redis, account, core, index, SETTINGS);
+  async cancelTask(core: string, index: number, account = ACCOUNT, limiter = ''): Promise<string> {
+    const outcome = await batches.cancelTask(this.redis, account, core, index, limiter, SETTINGS);
     await this.check(partitionOf(core));
     return outcome;
   }
 
   async retryTask(core: string, index: number, account = ACCOUNT, origin = 'o1', more: Partial<rounds.TaskToRetry> = {}): Promise<string> {
-    const outcome = await rounds.retryTask(this.redis, account, core, index, { origin, timeout_s: 30, expiration_ms: 86_400_000, ...more });
+    const outcome = await rounds.retryTask(this.redis, account, core, index, { origin, timeout_s: 30, due_ms: 0, expiration_ms: 86_400_000, ...more });
     await this.check(partitionOf(core));
     return outcome;
   }

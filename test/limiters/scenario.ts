@@ -1,4 +1,4 @@
-// One random life of a limiter, against the real scripts with given time: tasks come, start, are given back or dropped; its config
+// One random life of a limiter, against the real scripts with given time: tasks come, start, are given back, leave or are dropped; its config
 // changes, clocks step. After every look at the lane what it did is held against a plain definition of its kind (kinds.ts) and
 // a plain queue (life.ts).
 import assert from 'node:assert/strict';
@@ -41,6 +41,7 @@ export class Scenario extends Life {
     if (roll < 72) return this.#finish();
     if (roll < 76 && drops) return this.#drop();
     if (roll < 80 && patches) return this.#patch();
+    if (roll < 82) return this.#leave();
     if (this.ahead_us > 0) return this.#pass();
     if (roll < 84) return this.#close();
     if (roll < 86) return this.#open();
@@ -146,6 +147,19 @@ export class Scenario extends Life {
     this.queue = left;
     this.say(`drop ${batch}`);
     await this.lane.receive(this.s, `drop ${this.lane.core} ${batch}`);
+  }
+
+  /** One task is cancelled: one that waits, or one that may not wait here. */
+  async #leave(): Promise<void> {
+    this.wholeMs();
+    const { core, next } = this.chance.pick(this.batches);
+    const waits = this.chance.one(4) || this.queue.length === 0 ? null : this.chance.pick(this.queue);
+    const { batch, index, key } = waits ?? { batch: core, index: next, key: `${core},${next}` };
+    this.queue = this.queue.filter((task) => task !== waits);
+    if (waits !== null) this.dropped += 1;
+    for (const task of this.queue) if (task.key === key && task.index < index) task.key = `${batch},${index - 1}`;
+    this.say(`leave ${batch} ${index}`);
+    await this.lane.receive(this.s, `leave ${this.lane.core} ${key},0 ${index}`);
   }
 
   async #patch(): Promise<void> {

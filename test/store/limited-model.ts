@@ -317,7 +317,7 @@ export class Run {
   }
 
   #cancelTask(n: number): Promise<void> {
-    return this.#change(n, (core) => this.#rig.cancelTask(core, n % 3));
+    return this.#change(n, (core, limit) => this.#rig.cancelTask(core, n % 3, ACCOUNT, limit?.name));
   }
 
   #retry(n: number): Promise<void> {

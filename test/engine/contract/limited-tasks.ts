@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Limiter, LimiterUsage } from '../../../src/schema/types.gen.ts';
+import { until } from '../../helpers/redis.ts';
 import { freshPath, inSeconds, type Stage, tasksFor } from '../stage.ts';
 
 const PATH = '/v1/rate-limiters';
@@ -72,6 +73,35 @@ export function limitedTasks({ client, receiver }: Stage): void {
     await ask(200, 'DELETE', `${PATH}/${id}`);
     const again = await acme.ask('POST', '/v1/tasks', send);
     assert.deepEqual([again.status, again.text, again.headers['idempotent-replayed']], [201, first.text, 'true']);
+  });
+
+  test('a task that is cancelled leaves its limiter: nobody waits for it, and nothing counts it', async () => {
+    const { id: limiter_id, name } = await create({
+      type: 'points',
+      config: { capacity: 10, refill_rate: 1, interval: 3_600 },
+      timeouts: { queue_timeout: 3_600 },
+    });
+    const usage = (): Promise<LimiterUsage> => ask(200, 'GET', `${PATH}/${limiter_id}/usage`);
+    const queued = (count: number): Promise<void> => until(async () => (await usage()).queued === count, 5_000, `${count} in the line`);
+    const target = receiver.at(freshPath());
+    const costs = (cost: number) => acme.createTask({ target, rate_limiter: name, points_cost: cost });
+    const first = await costs(8);
+    await acme.taskWhen(first.id, ({ status }) => status === 'completed');
+    const second = await costs(10);
+    const batch = await acme.create({ tasks: tasksFor(target, 9, { rate_limiter: name, points_cost: 3 }) });
+    await queued(10);
+    const last = await costs(2);
+    const { tasks } = await acme.tasks(batch.id);
+    // From the middle, at a front, at an end, and what is left of the pieces.
+    for (const [place, n] of [4, 0, 8, 2, 6, 1, 3, 5].entries()) {
+      await ask(200, 'POST', `/v1/tasks/${tasks[n]?.id}/cancel`);
+      await queued(10 - place);
+    }
+    for (const id of [second.id, tasks[7]?.id]) await ask(200, 'POST', `/v1/tasks/${id}/cancel`);
+    await acme.taskWhen(last.id, ({ status }) => status === 'completed');
+    assert.equal((await acme.ended(batch.id, 'cancelled')).stats.cancelled, 9);
+    const { queued: left, available, days } = await usage();
+    assert.deepEqual([left, available, days.at(-1)?.granted, days.at(-1)?.expired], [0, 0, 2, 0]);
   });
 
   test('tasks are added with their limiters, also where some of them are there already', async () => {

@@ -6,6 +6,9 @@ import { until } from '../../helpers/redis.ts';
 import { freshPath, inSeconds, ONCE, type Stage, tasksFor } from '../stage.ts';
 import { sum } from './operations.ts';
 
+/** Who has nothing to do looks again by himself after this. */
+const LOOK_MS = 10_000;
+
 const SOON = { expiration: 1.5 / 3_600 };
 
 export function rounds({ client, engine, receiver, scoped }: Stage): void {
@@ -69,8 +72,10 @@ export function rounds({ client, engine, receiver, scoped }: Stage): void {
     const { id } = await acme.create({ tasks: tasksFor(receiver.url, 2, { execute_after: inSeconds(3_600) }), options: SOON });
     await acme.ended(id, 'expired');
     assert.equal((await retry(id)).status, 200);
+    const began_ms = performance.now();
     await acme.batchWhen(id, ({ status }) => status === 'pending');
     const ended = await acme.ended(id, 'expired');
+    assert.ok(performance.now() - began_ms < LOOK_MS / 2, 'at its time, and not when somebody happens to look');
     assert.deepEqual(ended.stats.failed, 2);
     assert.deepEqual(
       (await acme.tasks(id)).tasks.map(({ result }) => result?.error?.code),
@@ -92,13 +97,15 @@ export function rounds({ client, engine, receiver, scoped }: Stage): void {
     await acme.ended(id, 'completed');
   });
 
-  test('one task of an expired batch runs again, and the others stay expired', async () => {
+  test('one task of an expired batch runs again at its time, and the others stay expired', async () => {
     const path = freshPath();
-    const { id } = await acme.create({ tasks: tasksFor(receiver.at(path), 3, { execute_after: inSeconds(3_600) }), options: SOON });
+    const execute_after = inSeconds(2.6);
+    const { id } = await acme.create({ tasks: tasksFor(receiver.at(path), 3, { execute_after }), options: SOON });
     await acme.ended(id, 'expired');
     const { tasks } = await acme.tasks(id);
     assert.equal((await acme.ask('POST', `/v1/tasks/${tasks[1]?.id}/retry`)).status, 200);
     const ended = await acme.ended(id, 'failed');
+    assert.ok((receiver.to(path)[0]?.at_ms ?? 0) >= Date.parse(execute_after), 'called before its execute_after');
     assert.deepEqual([ended.stats.completed, ended.stats.failed], [1, 2]);
     assert.deepEqual(
       (await acme.tasks(id)).tasks.map(({ status, result }) => [status, result?.error?.code]),
