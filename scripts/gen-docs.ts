@@ -191,7 +191,7 @@ of any batch, templates. A task keeps the limiter that its name meant when the t
 - **\`cooldown\`.** With \`"limiter"\` a 429 or 503 with \`Retry-After\` closes the limiter until then for all its tasks, and the attempt is not
   counted. With \`"task"\`, as it is unless set, that one task waits.
 - **Points.** \`points_cost\` is what a task is expected to cost, at most the \`capacity\` of its limiter. Where the target answers
-  \`X-Points-Used: n\`, the difference is charged or given back. Other kinds ignore \`points_cost\`.
+  \`X-Points-Used: n\`, the difference is charged or given back; what is owed so is one more \`capacity\` at most. Other kinds ignore \`points_cost\`.
 
 ## Changing one
 

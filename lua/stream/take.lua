@@ -11,7 +11,7 @@
 -- @arg   max       int     streams that the batch may have; 0 = no limit
 -- @arg   place_ms  int     how long a place is kept without being renewed
 -- @arg   now_ms    now     this shard's clock
--- @reply [string, string]  taken (also where nothing was to be), full, missing, unknown (the ticket); account id
+-- @reply [string, string, string]  taken (also where nothing was to be), full, missing, unknown (the ticket); account id; hash of the token that the ticket was made with, or ''
 -- @cost  O(max)
 -- @include lib/root
 
@@ -19,15 +19,16 @@ local key = root .. 'b:' .. core
 local places = key .. ':streams'
 local owner = call('HMGET', key, 'a', 's')
 local ticket_key = key .. ':ticket:' .. ticket
-if ticket ~= '' then account = call('GET', ticket_key) or '' end
+local token = ''
+if ticket ~= '' then account, token = string.match(call('GET', ticket_key) or '', '^(%S*) ?(%S*)$') end
 local open = max > 0 and call('ZCOUNT', places, '(' .. string.format('%.0f', now_ms), '+inf') or 0
 
 if ticket ~= '' and stream ~= '' then call('DEL', ticket_key) end
-if account == '' then return { 'unknown', '' } end
-if owner[1] ~= account or owner[2] == 'tray' or owner[2] == 'deleted' then return { 'missing', account } end
-if max > 0 and open >= max then return { 'full', account } end
-if max == 0 or stream == '' then return { 'taken', account } end
+if account == '' then return { 'unknown', '', '' } end
+if owner[1] ~= account or owner[2] == 'tray' or owner[2] == 'deleted' then return { 'missing', account, token } end
+if max > 0 and open >= max then return { 'full', account, token } end
+if max == 0 or stream == '' then return { 'taken', account, token } end
 call('ZREMRANGEBYSCORE', places, '-inf', now_ms)
 call('ZADD', places, now_ms + place_ms, stream)
 call('PEXPIRE', places, place_ms)
-return { 'taken', account }
+return { 'taken', account, token }

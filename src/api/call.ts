@@ -29,6 +29,8 @@ export interface Call {
   trace: TraceContext | null;
   /** Stands for the token of who opens a stream: `account` and `account_id` are empty then. */
   ticket: string | null;
+  /** Hash of the caller's token, null where that always holds, and where a ticket stands for it. */
+  token: string | null;
   /** When the request arrived, by this process's clock. */
   now_ms: number;
   /** Whether nobody waits for the answer any more, or for the rest of it. */
@@ -59,7 +61,7 @@ export interface Answer {
   /** The answer is these blocks, together what the route answers with, made as they are read; where that fails the answer is cut. */
   blocks?: AsyncIterable<Buffer>;
   /** The answer is this stream. */
-  stream?: { account_id: string; grant: StreamGrant };
+  stream?: { account_id: string; grant: StreamGrant; token: string | null };
 }
 
 /** Refuses by throwing an ApiError; anything else thrown is a bug or a dead dependency. */

@@ -6,7 +6,7 @@ import { originHash } from '../base/id.ts';
 import { DEFAULT_TIMEOUT_S } from '../base/limits.ts';
 import type { TraceContext } from '../base/trace-context.ts';
 import type { TaskHead } from '../delivery/spec.ts';
-import { checkTarget, type EgressPolicy } from '../outbound/addresses.ts';
+import { checkTarget, type EgressPolicy, isBadPort } from '../outbound/addresses.ts';
 import type { Rejected } from '../schema/batch-check.ts';
 import { FAULTS_MAX } from '../schema/faults.ts';
 import { timestampMs } from '../schema/formats.ts';
@@ -59,7 +59,7 @@ export function takeIn(inputs: readonly TaskInput[], options: IntakeOptions): In
     if (refusal !== null && !options.partial) throw limiterError(refusal, limiterRefusals(inputs, options.limiters));
     const fault = refusal?.fault ?? targetFault(input.target, `/tasks/${index}/target`, options.policy);
     if (fault !== null) {
-      if (!options.partial) throw new ApiError('target_not_allowed', { path: fault.path });
+      if (!options.partial) throw notAllowed(fault);
       out.rejected.push({ index, faults: [fault] });
       continue;
     }
@@ -85,7 +85,7 @@ export function takeOne(input: TaskInput, options: TaskContext & { policy: Egres
   const refusal = limiterRefusal(input, '', options.limiters);
   if (refusal !== null) throw limiterError(refusal, [refusal]);
   const fault = targetFault(input.target, '/target', options.policy);
-  if (fault !== null) throw new ApiError('target_not_allowed', { path: fault.path });
+  if (fault !== null) throw notAllowed(fault);
   return newTask(input, options);
 }
 
@@ -114,16 +114,25 @@ export function targetFault(target: Target, path: string, policy: EgressPolicy):
   const origin = originOf(url);
   let verdict = verdicts.get(origin.text);
   if (verdict === undefined || verdict.policy !== policy) {
-    verdict = { policy, ok: checkTarget(url, policy) === 'ok' };
+    verdict = { policy, message: checkTarget(url, policy) === 'ok' ? null : notAllowedFor(url, policy) };
     if (verdicts.size >= REMEMBERED_MAX) verdicts.clear();
     verdicts.set(origin.text, verdict);
   }
-  if (verdict.ok) return null;
-  return { path: typeof target === 'string' ? path : `${path}/url`, message: 'points to a private or reserved address' };
+  if (verdict.message === null) return null;
+  return { path: typeof target === 'string' ? path : `${path}/url`, message: verdict.message };
+}
+
+function notAllowedFor(url: string, policy: EgressPolicy): string {
+  return isBadPort(new URL(url).port, policy) ? 'has a port that no callback may go to' : 'points to a private or reserved address';
+}
+
+/** The refusal of a request with such a target. */
+export function notAllowed({ path, message }: Fault): ApiError {
+  return new ApiError('target_not_allowed', { path }, { message: `The target ${message}.` });
 }
 
 const REMEMBERED_MAX = 10_000;
-const verdicts = new Map<string, { policy: EgressPolicy; ok: boolean }>();
+const verdicts = new Map<string, { policy: EgressPolicy; message: string | null }>();
 const origins = new Map<string, Origin>();
 
 interface Origin {

@@ -13,7 +13,7 @@ import type { BatchCreate, Notifications, RejectedTask, TaskInput, TasksAdd } fr
 import type { StagePlace } from '../store/batches.ts';
 import { type EncodedTasks, encodeAdded, encodeTasks, memoryOf } from '../store/encoded.ts';
 import { encodeTargets, type NoteTarget } from '../store/notes.ts';
-import { type Intake, originOf, takeIn, targetFault, traceFields } from './intake.ts';
+import { type Intake, notAllowed, originOf, takeIn, targetFault, traceFields } from './intake.ts';
 import { isBlank } from './line-source.ts';
 import type { BatchDoc } from './present.ts';
 import type { LimitersByName } from './resolve.ts';
@@ -119,7 +119,7 @@ function prepareCreate(request: PrepareRequest, value: unknown, policy: EgressPo
   const notifications = body.notifications ?? {};
   for (const [event, webhook] of Object.entries(notifications)) {
     const fault = targetFault(webhook.url, `/notifications/${event}/url`, policy);
-    if (fault !== null) return refused('targets', new ApiError('target_not_allowed', { path: fault.path }));
+    if (fault !== null) return refused('targets', notAllowed(fault));
   }
   const { atomic = true, expiration, hold = false } = body.options ?? {};
   const doc: BatchDoc = {

@@ -8,7 +8,7 @@ import { encodeTasks } from '../store/encoded.ts';
 import { labelHash } from '../store/keys.ts';
 import type { NewTemplate } from '../store/schedules.ts';
 import type { ApiContext } from './context.ts';
-import { takeIn, targetFault } from './intake.ts';
+import { notAllowed, takeIn, targetFault } from './intake.ts';
 import { notifyOf } from './prepare.ts';
 import { type BatchDoc, masked, maskTarget } from './present.ts';
 import { type LimitersByName, resolveLimiters } from './resolve.ts';
@@ -56,7 +56,7 @@ function batchTemplate(context: ApiContext, template: BatchTemplate, shown: Buff
   const { description, notifications = {}, task_templates, options, labels } = template;
   for (const [event, webhook] of Object.entries(notifications as Notifications)) {
     const fault = targetFault(webhook as Target, `/batch_template/notifications/${event}`, context.policy);
-    if (fault !== null) throw new ApiError('target_not_allowed', { path: fault.path });
+    if (fault !== null) throw notAllowed(fault);
   }
   const { tasks, task_keys } = take(context, task_templates, limiters, (i) => `/batch_template/task_templates/${i}`);
   if (shown.length > TEMPLATE_BYTES_MAX) {

@@ -48,7 +48,7 @@ interface Head {
 const IGNORED_BODY_BYTES_MAX = 1024;
 const IDEMPOTENCY_KEY = /^[\x21-\x7e]{1,255}$/;
 /** Whoever has a ticket may read; whose it is, the work itself finds out. */
-const BY_TICKET: Principal = { account: '', account_id: '', scope: 'read' };
+const BY_TICKET: Principal = { account: '', account_id: '', scope: 'read', token: null };
 const PARAMETER: Record<Resource, { name: string; error: ErrorName; isId(text: string): boolean }> = {
   batch: { name: 'batch_id', error: 'batch_not_found', isId: (text) => parseId(ID_PREFIX.batch, text) !== null },
   limiter: { name: 'rate_limiter_id', error: 'limiter_not_found', isId: (text) => parseId(ID_PREFIX.limiter, text) !== null },
@@ -88,7 +88,7 @@ export async function serveRoute(
     applyQuota(x, (await byTicket(host, x, call, (checked) => precheck(host, route, checked))) ?? null);
     return { status: 200, body: '', unsized: true, type: route.stream === undefined ? LINES_TYPE : EVENTS_TYPE };
   }
-  const answer = await (call.ticket === null ? route.run(call) : byTicket(host, x, call, route.run));
+  const answer = await (call.ticket === null ? route.run(call) : byTicket(host, x, call, (checked) => runByTicket(host, route, checked)));
   if (answer?.blocks !== undefined) {
     if (answer.quota !== undefined) applyQuota(x, answer.quota);
     const type = route.reply_lines === true ? LINES_TYPE : JSON_TYPE;
@@ -98,7 +98,7 @@ export async function serveRoute(
   }
   if (answer?.stream === undefined || route.stream === undefined) return answer === undefined ? null : toReply(x, route, answer);
   x.account_id = answer.stream.account_id;
-  host.streams?.begin(x, route.stream, answer.stream.grant);
+  host.streams?.begin(x, route.stream, answer.stream.grant, answer.stream.token);
   return null;
 }
 
@@ -113,6 +113,15 @@ function piecesOf(x: Exchange, pieces: BodyStream | null): () => Promise<Buffer 
 async function precheck(host: EndpointHost, route: Route, call: Call): Promise<QuotaVerdict | null> {
   const used = await host.precheck[route.name]?.(call);
   return used ? used : null;
+}
+
+/** A ticket is as good as the token that it was made with. */
+async function runByTicket(host: EndpointHost, route: Route, call: Call): Promise<Answer> {
+  const answer = await route.run(call);
+  const { stream } = answer;
+  if (stream === undefined || stream.token === null || (await host.auth.holds(stream.token))) return answer;
+  host.streams?.giveBack(stream.grant);
+  throw new ApiError('unauthorized');
 }
 
 /** Runs what may find that a ticket is bad; those are counted as bad tokens are. */
@@ -208,6 +217,7 @@ function admitKnown(
     idempotency_key: null,
     trace: traceOf(x, route, head),
     ticket,
+    token: principal.token,
     now_ms: x.now_ms,
     abandoned: () => x.abandoned,
   };

@@ -258,7 +258,7 @@ export function makeRoutes(api: Api): Route[] {
       name: 'streamBatch',
       summary: 'Follow a batch over a WebSocket',
       description:
-        'Messages are StreamSnapshot, then StreamProgress (and with tasks=true StreamTask), at last one StreamProgress of type finished; then it is closed with 1000. Other codes: 1001 the server stops, 1008 the client sent too much, 1013 the client is more than 256 KiB behind.',
+        'Messages are StreamSnapshot, then StreamProgress (and with tasks=true StreamTask), at last one StreamProgress of type finished; then it is closed with 1000. Other codes: 1001 the server stops, 1008 the client sent too much or its token was revoked, 1013 the client is more than 256 KiB behind.',
       tags: BATCHES,
       scope: 'read',
       query: 'StreamQuery',

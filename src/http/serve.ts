@@ -141,7 +141,10 @@ class FrontDoor implements ExchangeHost, EndpointHost, OpsHost {
     this.#addPages(options.pages ?? new Map());
     this.#addReference();
     this.#connections.watch(this.#app);
-    this.streams = options.streams == null ? null : new Streams(this.#app, options.streams.hub, options.streams.meter);
+    this.streams =
+      options.streams == null
+        ? null
+        : new Streams(this.#app, options.streams.hub, options.streams.meter, (token) => this.auth.holds(token));
     this.streams?.serve(
       STREAM_PATH.replace('{batch_id}', ':batch_id'),
       (res, req, context) => this.#handle(res, req, context),

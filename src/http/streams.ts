@@ -33,6 +33,8 @@ type OnUpgrade = (res: HttpResponse, req: HttpRequest, context: us_socket_contex
 /** One open stream, of either kind. */
 interface Reader {
   readonly grant: StreamGrant;
+  /** Hash of the token that it was opened with, null where that always holds. */
+  readonly token: string | null;
   topic: string | null;
   readonly behind_bytes: number;
   send(frame: Uint8Array): void;
@@ -47,14 +49,17 @@ export class Streams implements StreamOutlet {
   readonly #readers = new Map<string, Reader>();
   readonly #topics = new Map<string, Set<Reader>>();
   readonly #cork = new UpgradeCork();
+  readonly #holds: (token: string) => Promise<boolean>;
   /** Runs while there are readers. */
   #timer: NodeJS.Timeout | null = null;
   #sweeps = 0;
 
-  constructor(app: TemplatedApp, hub: StreamHub, meter: StreamMeter) {
+  /** `holds`: whether a token, known by its hash, is still good. */
+  constructor(app: TemplatedApp, hub: StreamHub, meter: StreamMeter, holds: (token: string) => Promise<boolean>) {
     this.#app = app;
     this.#hub = hub;
     this.#meter = meter;
+    this.#holds = holds;
     hub.outlet = this;
   }
 
@@ -69,11 +74,16 @@ export class Streams implements StreamOutlet {
     this.#cork.close();
   }
 
-  /** Answers the request with the stream; where its client is gone, gives the place back. */
-  begin(x: Exchange, kind: 'websocket' | 'events', grant: StreamGrant): void {
-    if (x.done) return this.#hub.close(grant);
-    if (kind === 'websocket') return x.upgrade<SocketData>({ reader: new SocketReader(grant) }, this.#cork);
-    const reader: EventReader = new EventReader(grant, (end) => this.#closed(reader, end));
+  /** A place that no stream takes. */
+  giveBack(grant: StreamGrant): void {
+    this.#hub.close(grant);
+  }
+
+  /** Answers the request with the stream, which ends with its token; where its client is gone, gives the place back. */
+  begin(x: Exchange, kind: 'websocket' | 'events', grant: StreamGrant, token: string | null): void {
+    if (x.done) return this.giveBack(grant);
+    if (kind === 'websocket') return x.upgrade<SocketData>({ reader: new SocketReader(grant, token) }, this.#cork);
+    const reader: EventReader = new EventReader(grant, token, (end) => this.#closed(reader, end));
     reader.attach(x.startEvents(() => reader.gone()));
     this.#opened(reader);
   }
@@ -170,7 +180,7 @@ export class Streams implements StreamOutlet {
     this.#timer = null;
   }
 
-  /** Finds readers that fell behind by what was sent last, and event streams whose client is gone without a word. */
+  /** Finds readers that fell behind by what was sent last, those whose token holds no more, and event streams whose client is gone without a word. */
   #sweep(): void {
     if (this.#readers.size === 0) return this.#rest();
     this.#sweeps += 1;
@@ -178,6 +188,15 @@ export class Streams implements StreamOutlet {
       if (reader.behind_bytes > BEHIND_BYTES_MAX) reader.end('slow');
       else if (reader instanceof EventReader && this.#sweeps % HEARTBEAT_SWEEPS === 0) reader.write(HEARTBEAT);
     }
+    for (const token of new Set([...this.#readers.values()].map((reader) => reader.token))) {
+      if (token !== null) void this.#endRevoked(token);
+    }
+  }
+
+  async #endRevoked(token: string): Promise<void> {
+    // Where nobody knows, it holds until somebody does.
+    if (await this.#holds(token).catch(() => true)) return;
+    for (const reader of [...this.#readers.values()]) if (reader.token === token) reader.end('revoked');
   }
 }
 
@@ -188,6 +207,7 @@ interface SocketData {
 
 class SocketReader implements Reader {
   readonly grant: StreamGrant;
+  readonly token: string | null;
   topic: string | null = null;
   /** null: not open yet, or closed; the native object must not be touched then. */
   #ws: WebSocket<SocketData> | null = null;
@@ -195,8 +215,9 @@ class SocketReader implements Reader {
   #second_from_ms = 0;
   #messages = 0;
 
-  constructor(grant: StreamGrant) {
+  constructor(grant: StreamGrant, token: string | null) {
     this.grant = grant;
+    this.token = token;
   }
 
   attach(ws: WebSocket<SocketData>): void {
@@ -242,6 +263,7 @@ class SocketReader implements Reader {
 /** Server-Sent Events. What the socket does not take at once waits here, where it can be counted. */
 class EventReader implements Reader {
   readonly grant: StreamGrant;
+  readonly token: string | null;
   topic: string | null = null;
   readonly #onClosed: (end: StreamEnd | 'client') => void;
   #res: HttpResponse | null = null;
@@ -251,8 +273,9 @@ class EventReader implements Reader {
   #waiting: (string | Uint8Array)[] = [];
   #waiting_bytes = 0;
 
-  constructor(grant: StreamGrant, onClosed: (end: StreamEnd | 'client') => void) {
+  constructor(grant: StreamGrant, token: string | null, onClosed: (end: StreamEnd | 'client') => void) {
     this.grant = grant;
+    this.token = token;
     this.#onClosed = onClosed;
   }
 

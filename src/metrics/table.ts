@@ -318,7 +318,7 @@ export const METRICS = {
   },
   streams_closed_total: {
     kind: 'counter',
-    help: 'Progress streams that ended, by reason: finished, client (it went away), slow, misused, crowded (its place was lost), deleted, shutdown.',
+    help: 'Progress streams that ended, by reason: finished, client (it went away), slow, misused, revoked (its token), crowded (its place was lost), deleted, shutdown.',
     labels: ['reason'],
     question: 'Do readers keep up?',
   },

@@ -4,6 +4,8 @@
 //
 // Addresses are 16 bytes, IPv4 as ::ffff:a.b.c.d, parsed here: Node's BlockList unwraps neither NAT64 nor IPv4-compatible ones.
 
+import { isHostName } from '../base/host-name.ts';
+
 /** Which targets are allowed beyond, or refused below, the table of this file. */
 export interface EgressPolicy {
   /** Switches the table and the rules on names and ports off; `deny` still holds. */
@@ -184,10 +186,6 @@ function matches(address: Uint8Array, block: Block): boolean {
 }
 
 /** RFC 1123 lengths; the URL parser has refused forbidden characters already. An empty label is no name. */
-function isHostName(name: string): boolean {
-  return name.length > 0 && name.length <= 253 && name.split('.').every((label) => label.length > 0 && label.length <= 63);
-}
-
 function blockOrThrow(text: string): Block {
   const block = parseBlock(text);
   if (block === null) throw new Error(`not a CIDR block: ${text}`);

@@ -72,7 +72,7 @@ export function digits(bytes: Buffer, from = 0, to = bytes.length): number {
 
 function points(bytes: Buffer): number | null {
   const value = digits(bytes);
-  return value >= 0 && value <= POINTS_USED_MAX ? value : null;
+  return value >= 0 ? Math.min(value, POINTS_USED_MAX) : null;
 }
 
 /** The three date formats of RFC 9110, all in GMT; `Date.parse` alone takes far more. */

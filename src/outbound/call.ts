@@ -57,7 +57,7 @@ export interface Outcome {
   excerpt: string | null;
   /** From `Retry-After` of an answer that was not a success, at most one hour. */
   retry_after_ms: number | null;
-  /** From `X-Points-Used`, 0 to 1,000,000. */
+  /** From `X-Points-Used`, at most 1,000,000 of it. */
   points_used: number | null;
 }
 

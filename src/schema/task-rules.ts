@@ -1,6 +1,7 @@
 // What a task must keep beyond its schema, as far as it can be told without I/O: the URL, the headers, the times, the size.
 // Runs for every task of every batch, so what can be known of a text is remembered by the text.
 import type { Fault } from '../base/errors.ts';
+import { isHostName } from '../base/host-name.ts';
 import { check, type SchemaName } from './check.ts';
 import { step } from './faults.ts';
 import { timestampMs } from './formats.ts';
@@ -216,5 +217,5 @@ function originFault(origin: string): string | null {
 function judgeOrigin(origin: string): string | null {
   if (!/^https?:\/\//i.test(origin)) return 'must begin with http:// or https://';
   if (origin.includes('@')) return 'must not carry credentials';
-  return URL.canParse(origin) && new URL(origin).hostname !== '' ? null : 'is not a valid URL';
+  return URL.canParse(origin) && isHostName(new URL(origin).hostname.replace(/\.$/, '')) ? null : 'is not a valid URL';
 }

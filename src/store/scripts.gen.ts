@@ -5499,7 +5499,7 @@ return { tonumber(number), fields, lost }`]],
 });
 
 /** Takes a place among the streams of a batch; by a ticket, which is used up, or for an account that is known already. See lua/stream/take.lua. */
-export const streamTake = script<{ meta: string }, { core: string; account: string; ticket: string; stream: string; max: number; place_ms: number; now_ms?: number | '' | undefined }, [string, string]>({
+export const streamTake = script<{ meta: string }, { core: string; account: string; ticket: string; stream: string; max: number; place_ms: number; now_ms?: number | '' | undefined }, [string, string, string]>({
   name: 'stream/take',
   keys: ["meta"],
   args: [["core","string"],["account","string"],["ticket","string"],["stream","string"],["max","int"],["place_ms","int"],["now_ms","now"]],
@@ -5520,25 +5520,26 @@ local now_ms = tonumber(ARGV[7]) or (function() local t = redis.call('TIME') ret
 local places = key .. ':streams'
 local owner = call('HMGET', key, 'a', 's')
 local ticket_key = key .. ':ticket:' .. ticket
-if ticket ~= '' then account = call('GET', ticket_key) or '' end
+local token = ''
+if ticket ~= '' then account, token = string.match(call('GET', ticket_key) or '', '^(%S*) ?(%S*)$') end
 local open = max > 0 and call('ZCOUNT', places, '(' .. string.format('%.0f', now_ms), '+inf') or 0
 
 if ticket ~= '' and stream ~= '' then call('DEL', ticket_key) end
-if account == '' then return { 'unknown', '' } end
-if owner[1] ~= account or owner[2] == 'tray' or owner[2] == 'deleted' then return { 'missing', account } end
-if max > 0 and open >= max then return { 'full', account } end
-if max == 0 or stream == '' then return { 'taken', account } end
+if account == '' then return { 'unknown', '', '' } end
+if owner[1] ~= account or owner[2] == 'tray' or owner[2] == 'deleted' then return { 'missing', account, token } end
+if max > 0 and open >= max then return { 'full', account, token } end
+if max == 0 or stream == '' then return { 'taken', account, token } end
 call('ZREMRANGEBYSCORE', places, '-inf', now_ms)
 call('ZADD', places, now_ms + place_ms, stream)
 call('PEXPIRE', places, place_ms)
-return { 'taken', account }`]],
+return { 'taken', account, token }`]],
 });
 
 /** Writes a ticket: for half a minute it opens one stream of this batch, in the place of a token. See lua/stream/ticket.lua. */
-export const streamTicket = script<{ meta: string }, { core: string; account: string; ticket: string; ttl_ms: number; now_ms?: number | '' | undefined }, number>({
+export const streamTicket = script<{ meta: string }, { core: string; account: string; token: string; ticket: string; ttl_ms: number; now_ms?: number | '' | undefined }, number>({
   name: 'stream/ticket',
   keys: ["meta"],
-  args: [["core","string"],["account","string"],["ticket","string"],["ttl_ms","int"],["now_ms","now"]],
+  args: [["core","string"],["account","string"],["token","string"],["ticket","string"],["ttl_ms","int"],["now_ms","now"]],
   rest: null,
   pieces: [["lua/stream/ticket.lua", 1, `#!lua flags=allow-oom
 
@@ -5546,12 +5547,13 @@ export const streamTicket = script<{ meta: string }, { core: string; account: st
 local meta = KEYS[1]
 local core = ARGV[1]
 local account = ARGV[2]
-local ticket = ARGV[3]
-local ttl_ms = tonumber(ARGV[4])
-local now_ms = tonumber(ARGV[5]) or (function() local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000) end)()`], piece_0, ["lua/stream/ticket.lua", 14, `local key = root .. 'b:' .. core
+local token = ARGV[3]
+local ticket = ARGV[4]
+local ttl_ms = tonumber(ARGV[5])
+local now_ms = tonumber(ARGV[6]) or (function() local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000) end)()`], piece_0, ["lua/stream/ticket.lua", 15, `local key = root .. 'b:' .. core
 local owner = call('HMGET', key, 'a', 's')
 if owner[1] ~= account or owner[2] == 'tray' or owner[2] == 'deleted' then return 0 end
-call('SET', key .. ':ticket:' .. ticket, account, 'PX', ttl_ms)
+call('SET', key .. ':ticket:' .. ticket, token == '' and account or account .. ' ' .. token, 'PX', ttl_ms)
 return now_ms + ttl_ms`]],
 });
 

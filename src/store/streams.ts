@@ -10,9 +10,15 @@ import { streamLook, streamTake, streamTicket } from './scripts.gen.ts';
 
 export const TICKET_MS = 30_000;
 
+/** An account, and the token by which it asked: its hash, null where that always holds. */
+export interface Holder {
+  account_id: string;
+  token: string | null;
+}
+
 /** Writes a ticket for one stream of a batch; when it ends (ms, Redis's clock), or null where the account has no such batch. */
-export async function writeTicket(client: RedisClient, account_id: string, core: string, text: string): Promise<number | null> {
-  const args = { core, account: account_id, ticket: ticketHash(text), ttl_ms: TICKET_MS };
+export async function writeTicket(client: RedisClient, { account_id, token }: Holder, core: string, text: string): Promise<number | null> {
+  const args = { core, account: account_id, token: token ?? '', ticket: ticketHash(text), ttl_ms: TICKET_MS };
   const ends_ms = await streamTicket.call(client, meta(core), args);
   return ends_ms === 0 ? null : ends_ms;
 }
@@ -23,8 +29,8 @@ export function ticketHash(text: string): string {
 }
 
 /** Who asks for a place: an account, or who has this ticket. */
-export type PlaceBy = { account_id: string } | { ticket: string };
-export type PlaceOutcome = { kind: 'taken' | 'full' | 'missing'; account_id: string } | { kind: 'unknown' };
+export type PlaceBy = Holder | { ticket: string };
+export type PlaceOutcome = ({ kind: 'taken' | 'full' | 'missing' } & Holder) | { kind: 'unknown' };
 
 export interface Places {
   /** Streams that a batch may have; 0 = no limit. */
@@ -42,8 +48,10 @@ export async function takePlace(
   { max, place_ms }: Places,
 ): Promise<PlaceOutcome> {
   const who = 'ticket' in by ? { account: '', ticket: ticketHash(by.ticket) } : { account: by.account_id, ticket: '' };
-  const [kind, account_id] = await streamTake.call(client, meta(core), { core, ...who, stream: stream ?? '', max, place_ms });
-  return kind === 'unknown' ? { kind } : { kind: kind as 'taken' | 'full' | 'missing', account_id };
+  const [kind, account_id, made_by] = await streamTake.call(client, meta(core), { core, ...who, stream: stream ?? '', max, place_ms });
+  if (kind === 'unknown') return { kind };
+  const token = 'ticket' in by ? made_by || null : by.token;
+  return { kind: kind as 'taken' | 'full' | 'missing', account_id, token };
 }
 
 /** Frees places; those that are not there stay so. */

@@ -15,6 +15,7 @@ export const ENDS = {
   finished: { code: 1000, text: 'the batch has ended' },
   deleted: { code: 1001, text: 'the batch was deleted' },
   shutdown: { code: 1001, text: 'the server is shutting down' },
+  revoked: { code: 1008, text: 'the token was revoked or has expired' },
   misused: { code: 1008, text: 'messages of at most 4096 bytes, at most 10 a second' },
   slow: { code: 1013, text: 'more than 256 KiB behind' },
   crowded: { code: 1013, text: 'its place was taken' },

@@ -85,6 +85,7 @@ function callOf(given: Partial<Call>): Call {
     idempotency_key: null,
     trace: null,
     ticket: null,
+    token: null,
     abandoned: () => false,
   };
   return { account: 'acme', account_id: ACCOUNT, request_id: 'req_1', now_ms: Date.now(), ...empty, ...given };

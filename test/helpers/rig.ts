@@ -237,7 +237,13 @@ export class Rig {
   }
 
   async retryTask(core: string, index: number, account = ACCOUNT, origin = 'o1', more: Partial<rounds.TaskToRetry> = {}): Promise<string> {
-    const outcome = await rounds.retryTask(this.redis, account, core, index, { origin, timeout_s: 30, due_ms: 0, expiration_ms: 86_400_000, ...more });
+    const outcome = await rounds.retryTask(this.redis, account, core, index, {
+      origin,
+      timeout_s: 30,
+      due_ms: 0,
+      expiration_ms: 86_400_000,
+      ...more,
+    });
     await this.check(partitionOf(core));
     return outcome;
   }

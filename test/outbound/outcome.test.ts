@@ -76,7 +76,7 @@ test('Retry-After is read as seconds or as a date and capped at one hour', async
   }
 });
 
-test('X-Points-Used is an integer from 0 to 1,000,000 or nothing', async (t) => {
+test('X-Points-Used is an integer, 1,000,000 of it at most, or nothing', async (t) => {
   const origin = await receiver(t, (request, response) => {
     response.writeHead(200, { 'x-points-used': decodeURIComponent(request.url?.slice(1) ?? '') }).end();
   });
@@ -85,7 +85,7 @@ test('X-Points-Used is an integer from 0 to 1,000,000 or nothing', async (t) => 
     ['0', 0],
     ['17', 17],
     ['1000000', 1_000_000],
-    ['1000001', null],
+    ['1000001', 1_000_000],
     ['-1', null],
     ['1.5', null],
     ['x', null],

@@ -81,6 +81,8 @@ describe('checkTask', () => {
     [{ target: ' http://example.com' }, '/target must not have spaces, control characters or backslashes'],
     [{ target: 'http://example.com:99999/' }, '/target is not a valid URL'],
     [{ target: 'http://1.2.3.4.5/' }, '/target is not a valid URL'],
+    [{ target: 'http://a..example.com/' }, '/target is not a valid URL'],
+    [{ target: `http://${'a'.repeat(64)}.example.com/` }, '/target is not a valid URL'],
     [{ target: 'http://[::1/' }, '/target is not a valid URL'],
     [{ target: { url: URL_OK, headers: [] } }, '/target/headers must be an object'],
     [{ target: { url: URL_OK, headers: { a: 1 } } }, '/target/headers/a must be a string'],

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { api } from '../../helpers/api.ts';
 import { until } from '../../helpers/redis.ts';
+import { openEvents, openSocket } from '../../helpers/stream.ts';
 import { freshPath, inSeconds, type Stage, tasksFor } from '../stage.ts';
 
 interface TokenRow {
@@ -69,6 +70,30 @@ export function accounts({ client, engine, receiver }: Stage): void {
     await engine.cli('token', 'revoke', row?.id ?? '');
     await until(async () => (await who.ask('GET', '/v1/batches')).status === 401, REVOKED_MS_MAX, 'the token to end');
     assert.notEqual((await rows())[0]?.revoked_at, null);
+  });
+
+  test('streams that were opened with a token, or with a ticket of it, end with it, and its tickets open none any more', async () => {
+    const account = 'watcher';
+    const text = await engine.cli('token', 'create', '--account', account);
+    const who = api(engine, text);
+    const { id } = await who.create({ tasks: tasksFor(receiver.url, 1, { execute_after: inSeconds(3_600) }) });
+    const path = `/v1/batches/${id}`;
+    const ticket = async (): Promise<string> => {
+      const { json } = await who.ask('POST', `${path}/stream-tickets`);
+      return (json as { ticket: string }).ticket;
+    };
+    const readings = await Promise.all([
+      openSocket(engine.url, `${path}/stream`, text),
+      openSocket(engine.url, `${path}/stream?ticket=${await ticket()}`, null),
+      openEvents(engine.url, `${path}/events`, text),
+    ]);
+    const late = await ticket();
+    const [row] = JSON.parse(await engine.cli('token', 'list', '--account', account, '--json')) as TokenRow[];
+    await engine.cli('token', 'revoke', row?.id ?? '');
+    const began_ms = performance.now();
+    assert.deepEqual(await Promise.all(readings.map(({ ended }) => ended)), [1008, 1008, 0]);
+    assert.ok(performance.now() - began_ms < REVOKED_MS_MAX);
+    await assert.rejects(openSocket(engine.url, `${path}/stream?ticket=${late}`, null), { status: 401 });
   });
 
   test('a token ends when it expires', async () => {

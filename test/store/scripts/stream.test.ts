@@ -13,7 +13,8 @@ after(() => rig.redis.disconnect());
 beforeEach(() => rig.reset());
 
 const PLACES = { max: 3, place_ms: 25_000 };
-const BY = { account_id: ACCOUNT };
+const BY = { account_id: ACCOUNT, token: null };
+const OTHER = { account_id: 'other', token: null };
 const WATCH = { watch_ms: 15_000, tasks: true, streams: [], ...PLACES };
 const take = async (core: string, stream: string | null, by: Parameters<typeof takePlace>[2] = BY): Promise<string> =>
   (await takePlace(rig.redis, core, by, stream, PLACES)).kind;
@@ -39,24 +40,24 @@ describe('stream/take and stream/ticket', () => {
 
   test('only the owner of a batch gets a place or a ticket, and nobody of a tray', async () => {
     const core = await rig.create();
-    assert.equal(await take(core, 'a', { account_id: 'other' }), 'missing');
-    assert.equal(await writeTicket(rig.redis, 'other', core, 't'), null);
+    assert.equal(await take(core, 'a', OTHER), 'missing');
+    assert.equal(await writeTicket(rig.redis, OTHER, core, 't'), null);
     assert.equal(await take(rig.newCore(), 'a'), 'missing');
     await rig.redis.hset(keys.batch(partitionOf(core), core), 's', 'tray');
     assert.equal(await take(core, 'a'), 'missing');
-    assert.equal(await writeTicket(rig.redis, ACCOUNT, core, 't'), null);
+    assert.equal(await writeTicket(rig.redis, BY, core, 't'), null);
   });
 
   test('a ticket is good once, for its batch; to be told whether it is does not use it up', async () => {
     const [core, other] = [await rig.create(), await rig.create()];
-    assert.equal(await writeTicket(rig.redis, ACCOUNT, core, 'secret'), T0 + TICKET_MS);
+    assert.equal(await writeTicket(rig.redis, { ...BY, token: 'hash' }, core, 'secret'), T0 + TICKET_MS);
     const by = { ticket: 'secret' };
     assert.equal(await take(other, 'a', by), 'unknown');
     assert.equal(await take(core, null, by), 'taken');
-    assert.deepEqual(await takePlace(rig.redis, core, by, 'a', PLACES), { kind: 'taken', account_id: ACCOUNT });
+    assert.deepEqual(await takePlace(rig.redis, core, by, 'a', PLACES), { kind: 'taken', account_id: ACCOUNT, token: 'hash' });
     assert.equal(await take(core, 'b', by), 'unknown');
     const names = await rig.redis.keys('*ticket*');
-    await writeTicket(rig.redis, ACCOUNT, core, 'secret');
+    await writeTicket(rig.redis, BY, core, 'secret');
     const [name = ''] = await rig.redis.keys('*ticket*');
     assert.deepEqual([names, name.includes('secret')], [[], false]);
     const left_ms = await rig.redis.pttl(name);
