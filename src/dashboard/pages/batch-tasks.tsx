@@ -20,12 +20,14 @@ const COLUMNS = 6;
 interface TasksProps {
   id: string;
   live: boolean;
+  /** Its failed tasks can be tried again: it was not cancelled. */
+  retryable: boolean;
   /** Changes when the batch does. */
   version: string;
   onChange(): void;
 }
 
-export function Tasks({ id, live, version, onChange }: TasksProps) {
+export function Tasks({ id, live, retryable, version, onChange }: TasksProps) {
   const { client } = useSession();
   const [status, setStatus] = useState<TaskStatus | ''>('');
   const [offset, setOffset] = useState(0);
@@ -80,7 +82,13 @@ export function Tasks({ id, live, version, onChange }: TasksProps) {
             </thead>
             <tbody>
               {data.tasks.map((task) => (
-                <TaskRows key={task.id} task={task} onChange={changed} onError={(thrown) => setFailure(messageOf(thrown))} />
+                <TaskRows
+                  key={task.id}
+                  task={task}
+                  retryable={retryable}
+                  onChange={changed}
+                  onError={(thrown) => setFailure(messageOf(thrown))}
+                />
               ))}
             </tbody>
           </table>
@@ -93,12 +101,13 @@ export function Tasks({ id, live, version, onChange }: TasksProps) {
 
 interface TaskRowProps {
   task: Item;
+  retryable: boolean;
   onChange(): void;
   onError(error: unknown): void;
 }
 
 /** A task's row, and under it, once asked for, all that is known of it. */
-function TaskRows({ task, onChange, onError }: TaskRowProps) {
+function TaskRows({ task, retryable, onChange, onError }: TaskRowProps) {
   const { client } = useSession();
   const [open, setOpen] = useState(false);
   const { target } = task;
@@ -123,7 +132,9 @@ function TaskRows({ task, onChange, onError }: TaskRowProps) {
         </td>
         <td class="actions">
           {task.status === 'queued' && <Action label="Cancel" run={() => client.cancelTask(task.id)} onDone={onChange} onError={onError} />}
-          {task.status === 'failed' && <Action label="Retry" run={() => client.retryTask(task.id)} onDone={onChange} onError={onError} />}
+          {retryable && task.status === 'failed' && (
+            <Action label="Retry" run={() => client.retryTask(task.id)} onDone={onChange} onError={onError} />
+          )}
         </td>
       </tr>
       {open && (

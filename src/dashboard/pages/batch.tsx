@@ -66,7 +66,7 @@ export function BatchPage({ id }: { id: string }) {
         </div>
       </dl>
       <Facts batch={batch} />
-      <Tasks id={id} live={live} version={version} onChange={again} />
+      <Tasks id={id} live={live} retryable={batch.status !== 'cancelled'} version={version} onChange={again} />
       <Notifications batch={batch} version={version} />
     </>
   );
