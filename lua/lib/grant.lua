@@ -20,9 +20,9 @@ end
 
 -- Fails a whole range.
 local function grant_fail(lane, range, code)
-  local tasks = range.to - range.from + 1
+  local tasks = lane_tasks(range)
   grant_send(lane, range, 'fail', code .. ' ' .. lane_entry_text(lane, range, range.from, range.to, range.kind, lane_text(range.cost)))
-  lane_take(lane, range, tasks)
+  lane_take(lane, range, range.to + 1)
   lane.expired = lane.expired + tasks
 end
 
@@ -34,7 +34,7 @@ local function grant_age(lane, index, until_ms, code)
     local range = lane_entry(lane, key)
     if range then
       if lane_is_dropped(lane_batch(lane, range.core), range) then
-        lane_take(lane, range, range.to - range.from + 1)
+        lane_take(lane, range, range.to + 1)
       else
         grant_fail(lane, range, code)
       end
@@ -55,17 +55,17 @@ local function grant_spare(lane)
   return not lane.machine or lane.machine.spare and lane.machine.spare(lane, GRANT_MS)
 end
 
--- Lets up to `tasks_max` tasks of a range start; returns how many did.
+-- Lets up to `tasks_max` tasks of a range start that stand side by side; returns how many did.
 local function grant_range(lane, range, tasks_max)
   local cost = lane.machine and math.min(range.cost, lane.max) or range.cost
-  local tasks = math.min(range.to - range.from + 1, tasks_max, math.floor(lane.free / cost))
+  local tasks = math.min(lane_run(range), tasks_max, math.floor(lane.free / cost))
   if tasks == 0 then return 0 end
   local from, to = range.from, range.from + tasks - 1
   local granted_ms = math.floor(lane.now / 1000)
   if lane.machine then lane.machine.take(lane, tasks * cost, range, from, to, granted_ms) end
   lane.last = granted_ms
   local wait_ms = math.floor((lane.active - range.arrived) / 1000)
-  lane_take(lane, range, tasks)
+  lane_take(lane, range, to + 1)
   local life_ms = lane.machine and lane.machine.life and math.min(GRANT_MS, lane.machine.life(lane, granted_ms)) or GRANT_MS
   local marks = lane_text(range.place) .. ' ' .. lane_text(granted_ms) .. ' ' .. lane_text(life_ms)
   local entry = lane_entry_text(lane, range, from, to, range.kind .. (lane_limited(lane) and lane.cooldown == '1' and '!' or ''),
@@ -89,7 +89,7 @@ local function grant_line(lane, tasks_max)
       if range == nil then range = lane_entry_read(key, texts[i]) end
       if range then
         if lane_is_dropped(lane_batch(lane, range.core), range) then
-          lane_take(lane, range, range.to - range.from + 1)
+          lane_take(lane, range, range.to + 1)
         else
           local fault = grant_fault(lane, range)
           if fault then
@@ -97,13 +97,16 @@ local function grant_line(lane, tasks_max)
           elseif lane.closed then
             return range
           else
-            local tasks = range.to - range.from + 1
-            local granted = grant_range(lane, range, tasks_max)
-            tasks_max = tasks_max - granted
-            if granted < tasks then
-              if tasks_max == 0 and (not lane.machine or lane.free >= math.min(range.cost, lane.max)) then return false end
-              return range
-            end
+            local tasks = lane_tasks(range)
+            repeat
+              local run = lane_run(range)
+              local granted = grant_range(lane, range, tasks_max)
+              tasks_max, tasks = tasks_max - granted, tasks - granted
+              if granted < run then
+                if tasks_max == 0 and (not lane.machine or lane.free >= math.min(range.cost, lane.max)) then return false end
+                return range
+              end
+            until tasks == 0
           end
         end
       end

@@ -21,7 +21,7 @@
 -- Keys, after `lane:<core>`:
 --   (none)    hash: the limiter's record, its machine's numbers and the lane's state; see LANE_FIELDS
 --   :q        zset: ranges that wait, by the place of their first task. Each task has a place: that of its range + its index
---   :e        hash: range -> `<arrived> <place> <E>`; arrived in us of active time, place that of a task 0
+--   :e        hash: range -> `<arrived> <place> <E>`; arrived in us of active time, place that of a task 0; then ` <index>,…` of those that have left it
 --   :first    zset: ranges without a valid_until of their own by the time (ms) when they first became due
 --   :until    zset: the others by theirs
 --   :n        hash: batch -> its tasks that wait
@@ -139,11 +139,21 @@ local function lane_key(range) return range.core .. ',' .. lane_text(range.to) .
 
 -- A range as it is stored: with `key`, `arrived` and `place`.
 local function lane_entry_read(key, text)
-  local arrived, place, entry = string.match(text, '^(%d+) (%d+) (.*)$')
+  local arrived, place, entry, left = string.match(text, '^(%d+) (%d+) (%S+)(.*)$')
   local range = lane_read(entry)
   range.key, range.arrived, range.place = key, tonumber(arrived), tonumber(place)
+  if left ~= '' then
+    range.left = {}
+    for index in string.gmatch(left, '%d+') do range.left[#range.left + 1] = tonumber(index) end
+  end
   return range
 end
+
+-- How many tasks of a range wait. Those that have left it, in `left`, are behind its first and ascend.
+local function lane_tasks(range) return range.to - range.from + 1 - (range.left and #range.left or 0) end
+
+-- How many of them, from the first on, stand side by side.
+local function lane_run(range) return (range.left and range.left[1] or range.to + 1) - range.from end
 
 -- The range of this name as it is now, or false.
 local function lane_entry(lane, key)
@@ -153,7 +163,7 @@ local function lane_entry(lane, key)
   return text and lane_entry_read(key, text)
 end
 
-local function lane_plan(lane, key, range)
+local function lane_put(lane, key, range)
   if lane.entries[key] == nil then lane.changed[#lane.changed + 1] = key end
   lane.entries[key] = range
 end
@@ -198,8 +208,8 @@ local function lane_add(lane, range)
   if lane.waiting == 0 then lane_wake(lane, lane.now) end
   local invalid_at = lane_invalid_at(lane, range)
   if invalid_at < math.huge then lane_wake(lane, invalid_at) end
-  lane_plan(lane, range.key, range)
-  lane_count(lane, range, range.to - range.from + 1)
+  lane_put(lane, range.key, range)
+  lane_count(lane, range, lane_tasks(range))
 end
 
 -- To the end of the line. What is there already stays where it is.
@@ -227,7 +237,8 @@ local function lane_return(lane, range, place)
   if held then
     -- Given twice (its source has failed over): the two are one, from the first task of either.
     if held.from <= range.from then return end
-    lane_count(lane, held, held.from - held.to - 1)
+    lane_count(lane, held, -lane_tasks(held))
+    range.left = held.left
     range.place, range.arrived = math.min(place, held.place), math.min(range.arrived, held.arrived)
     return lane_add(lane, range)
   end
@@ -239,17 +250,27 @@ local function lane_return(lane, range, place)
   lane_wake(lane, lane.now)
 end
 
--- Takes the first `tasks` of a range out of the line; true where nothing of it is left.
-local function lane_take(lane, range, tasks)
-  lane_count(lane, range, -tasks)
-  if range.from + tasks > range.to then
-    lane_plan(lane, range.key, false)
+-- Takes what stands before task `from` of a range out of the line, and who has left next to it; true where nothing of it is left.
+local function lane_take(lane, range, from)
+  local passed, left = 0, nil
+  for _, index in ipairs(range.left or {}) do
+    if index > from then
+      left = left or {}
+      left[#left + 1] = index
+    else
+      passed = passed + 1
+      if index == from then from = from + 1 end
+    end
+  end
+  lane_count(lane, range, range.from + passed - from)
+  if from > range.to then
+    lane_put(lane, range.key, false)
     local index = range.valid_ms > 0 and lane.gone_until or lane.gone_first
     index[#index + 1] = range.key
     return true
   end
-  range.from = range.from + tasks
-  lane_plan(lane, range.key, range)
+  range.from, range.left = from, left
+  lane_put(lane, range.key, range)
   return false
 end
 
@@ -295,7 +316,8 @@ local function lane_write_entries(lane)
     if range then
       add(places, lane_text(range.place + range.from), key)
       add(texts, key, lane_text(range.arrived) .. ' ' .. lane_text(range.place) .. ' '
-        .. lane_entry_text(lane, range, range.from, range.to, range.kind, lane_text(range.cost)))
+        .. lane_entry_text(lane, range, range.from, range.to, range.kind, lane_text(range.cost))
+        .. (range.left and ' ' .. table.concat(range.left, ',') or ''))
       if range.valid_ms > 0 then add(valid, range.valid_ms, key) else add(first, range.first_ms, key) end
     else
       gone[#gone + 1] = key

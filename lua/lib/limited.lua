@@ -37,7 +37,8 @@ local function limited_hand(b, now, flow, entry)
     local _, last = segment_bounds(b, from)
     last = math.min(last, entry.to)
     -- Those that were cancelled meanwhile do not come to the line; most batches have none.
-    local states = (b.x or 0) > 0 and call('GETRANGE', b.key .. ':s', from, last) or string.rep('q', last - from + 1)
+    local states = (b.x or 0) > 0 and call('GETRANGE', b.key .. ':s', from, last) or ''
+    states = states .. string.rep('q', last - from + 1 - #states) -- those that come with this script
     for first, after in string.gmatch(states, '()[^x]+()') do
       outbox_hand(now, limit.lane, flow .. '|' .. entry_of(entry.core, from + first - 1, from + after - 2, entry.attempts, entry.recoveries,
         entry.timeout_s, entry.due_ms, limit.waiting))
@@ -107,26 +108,38 @@ end
 
 -- A task was cancelled: where its lane holds it, it leaves, so that nobody behind it waits for it. Of its range `away` knows the end: that
 -- task or one behind it in its segment, where it waits for its first attempt or its second, or was given back; a later attempt waits alone.
-local LEAVE_NAMES_MAX = 1000
+-- What `away` says stays as it is, as the lane's next grants of the range will find it: they pass over the task.
+local LEAVE_NAMES_MAX = 250
 local function limited_leave(b, now, index, limiter)
   local lane = lane_of_name(b, limiter, index)
-  if not lane then return end
-  local fields = {}
-  local function add(to, attempts) fields[#fields + 1] = string.format('%s %s,%.0f,%.0f', lane, b.core, to, attempts_first(b) + attempts) end
+  if not lane or call('EXISTS', root .. 'away') == 0 then return end
+  local prefix, first = lane .. ' ' .. b.core .. ',', attempts_first(b)
   local _, last = segment_bounds(b, index)
-  for to = index, last do
+  local names = {}
+  local function held()
+    local entries = #names > 0 and call('HMGET', root .. 'away', unpack(names, 1, #names)) or {}
+    for i = 1, #entries do
+      local text = string.match(entries[i] or '', '^%d+ [^|]+|(.*)$')
+      if text and entry_read(text).from <= index then
+        outbox_send(now, partition_of(lane), 'leave', names[i] .. ' ' .. whole(index))
+        return true
+      end
+    end
+    names = {}
+    return false
+  end
+  local function add(to, attempts) names[#names + 1] = prefix .. whole(to) .. ',' .. whole(first + attempts) end
+  -- The likely ones before all others.
+  for attempts = 0, ROUND_ATTEMPTS - 1 do add(index, attempts) end
+  add(last, 0)
+  add(last, 1)
+  if held() then return end
+  for to = index + 1, last - 1 do
     add(to, 0)
     add(to, 1)
+    if #names >= LEAVE_NAMES_MAX and held() then return end
   end
-  for attempts = 2, ROUND_ATTEMPTS - 1 do add(index, attempts) end
-  for at = 1, #fields, LEAVE_NAMES_MAX do
-    local held = call('HMGET', root .. 'away', unpack(fields, at, math.min(at + LEAVE_NAMES_MAX - 1, #fields)))
-    for i = 1, #held do
-      local flow, text = string.match(held[i] or '', '^%d+ ([^|]+)|(.*)$')
-      local entry = text and entry_read(text)
-      if entry and entry.from <= index then return outbox_leave(now, lane, flow, entry, index) end
-    end
-  end
+  held()
 end
 
 -- Lanes need not keep what waits of a batch that is over.

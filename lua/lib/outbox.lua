@@ -84,20 +84,6 @@ end
 -- The lane holds it no longer.
 local function away_forget(field) away_set(field, false, nil) end
 
--- Tells a lane that one task of a range which it holds waits no longer; what stands before it is a reference of its own from then on.
-local function outbox_leave(now, lane, flow, entry, index)
-  local field = string.format('%s %s,%.0f,%.0f', lane, entry.core, entry.to, entry.attempts)
-  local seq = outbox_send(now, partition_of(lane), 'leave', string.format('%s %.0f', field, index))
-  local function piece(from, to)
-    if from > to then return end
-    local text = flow .. '|' .. entry_of(entry.core, from, to, entry.attempts, entry.recoveries, entry.timeout_s, entry.due_ms, entry.limit)
-    away_set(away_field(lane, text), seq .. ' ' .. text, now)
-  end
-  away_forget(field)
-  piece(entry.from, index - 1)
-  piece(index + 1, entry.to)
-end
-
 -- Returns 1 where messages were written, else 0.
 local function outbox_write()
   local gone, set, since = {}, {}, {}

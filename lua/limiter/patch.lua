@@ -24,7 +24,7 @@ if adapt then
   lane.machine.adapt(lane, before)
   -- Counts by time stay what they are while the interval does; a level may have been cut to what it can hold.
   local kept = before.form == lane.form and before.interval_s == lane.interval_s and lane.form ~= 'level'
-  if not kept then lane.since = math.max(lane.since or 0, lane.now) end
+  if not kept then lane.since = math.max(lane.since or 0, lane.now + 1) end -- as after a reset
 end
 lane_wake(lane, lane.now)
 

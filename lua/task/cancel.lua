@@ -10,7 +10,7 @@
 -- @arg   tray_keep_ms int  how long a finished tray stays
 -- @arg   now_ms    now     this shard's clock
 -- @reply string            cancelled (also when it was before), missing, state
--- @cost  O(1)
+-- @cost  O(1); with a limiter O(tasks of its segment), at most 1,000
 -- @include lib/limited
 -- @include lib/notify
 

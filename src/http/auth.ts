@@ -97,7 +97,7 @@ export class Authenticator {
     try {
       return (await this.#ask(hash)) !== null;
     } catch (error) {
-      if (error instanceof ApiError && error.row === 'unavailable') return true;
+      if (error instanceof ApiError && error.row === 'unavailable') return known === undefined || isLive(known.record, now);
       throw error;
     }
   }

@@ -234,7 +234,7 @@ const piece_30: Piece = ["lua/lib/outbox.lua", 66, `local function outbox_hand(n
   local seq = outbox_send(now, partition_of(lane), 'queue', lane .. ' ' .. text)
   away_set(away_field(lane, text), seq .. ' ' .. text, now)
 end`];
-const piece_31: Piece = ["lua/lib/outbox.lua", 102, `local function outbox_write()
+const piece_31: Piece = ["lua/lib/outbox.lua", 88, `local function outbox_write()
   local gone, set, since = {}, {}, {}
   for _, plan in ipairs(away_plans_made) do
     if plan.value then
@@ -277,7 +277,8 @@ const piece_33: Piece = ["lua/lib/limited.lua", 33, `local function limited_hand
     local _, last = segment_bounds(b, from)
     last = math.min(last, entry.to)
 
-    local states = (b.x or 0) > 0 and call('GETRANGE', b.key .. ':s', from, last) or string.rep('q', last - from + 1)
+    local states = (b.x or 0) > 0 and call('GETRANGE', b.key .. ':s', from, last) or ''
+    states = states .. string.rep('q', last - from + 1 - #states) -- those that come with this script
     for first, after in string.gmatch(states, '()[^x]+()') do
       outbox_hand(now, limit.lane, flow .. '|' .. entry_of(entry.core, from + first - 1, from + after - 2, entry.attempts, entry.recoveries,
         entry.timeout_s, entry.due_ms, limit.waiting))
@@ -285,11 +286,11 @@ const piece_33: Piece = ["lua/lib/limited.lua", 33, `local function limited_hand
     from = last + 1
   end
 end`];
-const piece_34: Piece = ["lua/lib/limited.lua", 50, `local function limited_enqueue(b, now, due_ms, flow, entry)
+const piece_34: Piece = ["lua/lib/limited.lua", 51, `local function limited_enqueue(b, now, due_ms, flow, entry)
   if entry.limit ~= '' and due_ms <= now then return limited_hand(b, now, flow, entry) end
   enqueue(now, due_ms, flow, entry_of(entry.core, entry.from, entry.to, entry.attempts, entry.recoveries, entry.timeout_s, entry.due_ms, entry.limit))
 end`];
-const piece_35: Piece = ["lua/lib/limited.lua", 56, `local function run_enqueue(b, now, flow, from, to, timeout_s, due_ms, limit, ready_ms)
+const piece_35: Piece = ["lua/lib/limited.lua", 57, `local function run_enqueue(b, now, flow, from, to, timeout_s, due_ms, limit, ready_ms)
   local at_ms = math.max(ready_ms or now, due_ms)
   local attempts = attempts_first(b)
   if limit == '' then return enqueue(now, due_ms, flow, entry_of(b.core, from, to, attempts, 0, timeout_s, at_ms)) end
@@ -297,7 +298,7 @@ const piece_35: Piece = ["lua/lib/limited.lua", 56, `local function run_enqueue(
   limited_enqueue(b, now, due_ms, flow, { core = b.core, from = from, to = to, attempts = attempts, recoveries = 0, timeout_s = timeout_s,
     due_ms = at_ms, limit = string.format(';%s,%s,%s,%.0f,%s', lane, kind, cost, at_ms, valid_ms) })
 end`];
-const piece_36: Piece = ["lua/lib/limited.lua", 148, `local function lanes_read(b, parts, at, first)
+const piece_36: Piece = ["lua/lib/limited.lua", 161, `local function lanes_read(b, parts, at, first)
   local list = {}
   for k = 0, tonumber(parts[at]) - 1 do
     local name, lane, kind = parts[at + 1 + k * 3], parts[at + 2 + k * 3], parts[at + 3 + k * 3]
@@ -729,11 +730,11 @@ const piece_46: Piece = ["lua/lib/batch.lua", 102, `local function batch_stop(b,
   b.deadline = '' -- leaves the deadlines until its last running task has finished
   batch_end(b, now, keep_ms)
 end`];
-const piece_47: Piece = ["lua/lib/outbox.lua", 146, `local function outbox_bell()
+const piece_47: Piece = ["lua/lib/outbox.lua", 132, `local function outbox_bell()
   if #outbox_plans_made > 0 then call('SPUBLISH', root .. 'bell', 'o') end
 end`];
 const piece_48: Piece = ["lua/lib/limited.lua", 12, `local LANES_MAX = 1000`];
-const piece_49: Piece = ["lua/lib/limited.lua", 133, `local function limited_drop(b, now)
+const piece_49: Piece = ["lua/lib/limited.lua", 146, `local function limited_drop(b, now)
   local told = {}
   for i, lanes in ipairs(call('HVALS', b.key .. ':lanes')) do
     if i > LANES_MAX then break end -- what is left turns out to be gone when it is granted
@@ -821,7 +822,7 @@ local function quota_write()
     redis.call('PEXPIRE', plan.key, QUOTA_WINDOW_MS)
   end
 end`];
-const piece_54: Piece = ["lua/lib/limited.lua", 100, `local function lane_of_name(b, name, index)
+const piece_54: Piece = ["lua/lib/limited.lua", 101, `local function lane_of_name(b, name, index)
   local lane, kind
   for core, letter, first in string.gmatch(call('HGET', b.key .. ':lanes', name) or '', '(%w+),(%a),(%d+)') do
     if tonumber(first) <= index then lane, kind = core, letter end
@@ -1367,14 +1368,10 @@ const piece_72: Piece = ["lua/lib/lane.lua", 132, `local function lane_entry_tex
   return string.format('%s|%s,%.0f,%.0f,%s,%s,%s,%s;%s,%s,%s,%.0f,%.0f', range.flow, range.core, from, to, range.attempts,
     range.recoveries, range.timeout_s, range.due_ms, lane.core, kind, cost, range.first_ms, range.valid_ms)
 end`];
-const piece_73: Piece = ["lua/lib/lane.lua", 156, `local function lane_plan(lane, key, range)
-  if lane.entries[key] == nil then lane.changed[#lane.changed + 1] = key end
-  lane.entries[key] = range
-end`];
-const piece_74: Piece = ["lua/lib/lane.lua", 187, `local function lane_wake(lane, at_us)
+const piece_73: Piece = ["lua/lib/lane.lua", 197, `local function lane_wake(lane, at_us)
   if not lane.wake or at_us < lane.wake then lane.wake = at_us end
 end`];
-const piece_75: Piece = ["lua/lib/lane.lua", 279, `local function lane_plan()
+const piece_74: Piece = ["lua/lib/lane.lua", 300, `local function lane_plan()
   for _, lane in ipairs(lanes_loaded) do tally_plan(lane) end
 end
 
@@ -1393,7 +1390,8 @@ local function lane_write_entries(lane)
     if range then
       add(places, lane_text(range.place + range.from), key)
       add(texts, key, lane_text(range.arrived) .. ' ' .. lane_text(range.place) .. ' '
-        .. lane_entry_text(lane, range, range.from, range.to, range.kind, lane_text(range.cost)))
+        .. lane_entry_text(lane, range, range.from, range.to, range.kind, lane_text(range.cost))
+        .. (range.left and ' ' .. table.concat(range.left, ',') or ''))
       if range.valid_ms > 0 then add(valid, range.valid_ms, key) else add(first, range.first_ms, key) end
     else
       gone[#gone + 1] = key
@@ -1464,16 +1462,16 @@ local function lane_write()
   end
   if lane_bell then call('SPUBLISH', root .. 'bell', 'l') end
 end`];
-const piece_76: Piece = ["lua/lib/record.lua", 9, `local function record_lane(core, account, now_us)
+const piece_75: Piece = ["lua/lib/record.lua", 9, `local function record_lane(core, account, now_us)
   local lane = lane_load(core, now_us)
   if lane.account ~= account or lane.deleted then return nil end
   return lane_settle(lane)
 end`];
-const piece_77: Piece = ["lua/lib/lane.lua", 106, `local function lane_closed_until(lane)
+const piece_76: Piece = ["lua/lib/lane.lua", 106, `local function lane_closed_until(lane)
   local at = math.max(lane.pause or 0, lane.cool or 0)
   return at > lane.v and at or nil
 end`];
-const piece_78: Piece = ["lua/lib/results.lua", 3, `local function results_without_those(text, gone)
+const piece_77: Piece = ["lua/lib/results.lua", 3, `local function results_without_those(text, gone)
   local at, kept = 1, {}
   while at <= #text do
     local of, length = struct.unpack('>BI2', text, at)
@@ -1482,9 +1480,9 @@ const piece_78: Piece = ["lua/lib/results.lua", 3, `local function results_witho
   end
   return table.concat(kept)
 end`];
-const piece_79: Piece = ["lua/lib/results.lua", 13, `local function results_without(text, place) return results_without_those(text, { [place] = true }) end`];
-const piece_80: Piece = ["lua/lib/results.lua", 28, `local function result_field(local_index) return 'r' .. string.format('%.0f', math.floor(local_index / 16)) end`];
-const piece_81: Piece = ["lua/lib/round.lua", 27, `local dealt_batches, dealt_states, dealt_results = {}, {}, {}
+const piece_78: Piece = ["lua/lib/results.lua", 13, `local function results_without(text, place) return results_without_those(text, { [place] = true }) end`];
+const piece_79: Piece = ["lua/lib/results.lua", 28, `local function result_field(local_index) return 'r' .. string.format('%.0f', math.floor(local_index / 16)) end`];
+const piece_80: Piece = ["lua/lib/round.lua", 27, `local dealt_batches, dealt_states, dealt_results = {}, {}, {}
 
 
 local function results_forget(b, base, first, last)
@@ -1505,11 +1503,11 @@ local function results_forget(b, base, first, last)
     end
   end
 end`];
-const piece_82: Piece = ["lua/lib/round.lua", 59, `local function round_deal(b, base, first, last)
+const piece_81: Piece = ["lua/lib/round.lua", 59, `local function round_deal(b, base, first, last)
   dealt_states[#dealt_states + 1] = { b.key .. ':s', first, string.rep('r', last - first + 1) }
   results_forget(b, base, first, last)
 end`];
-const piece_83: Piece = ["lua/lib/round.lua", 70, `local function round_deals_write()
+const piece_82: Piece = ["lua/lib/round.lua", 70, `local function round_deals_write()
   for _, mark in ipairs(dealt_states) do call('SETRANGE', mark[1], mark[2], mark[3]) end
   for key, fields in pairs(dealt_results) do
     for field, text in pairs(fields) do
@@ -1524,38 +1522,38 @@ const piece_83: Piece = ["lua/lib/round.lua", 70, `local function round_deals_wr
     end
   end
 end`];
-const piece_84: Piece = ["lua/lib/batch.lua", 54, `local function round_entry_stale(b, entry) return math.floor(entry.attempts / ROUND_ATTEMPTS) ~= b.k end`];
-const piece_85: Piece = ["lua/lib/ready.lua", 52, `local function entry_read(entry)
+const piece_83: Piece = ["lua/lib/batch.lua", 54, `local function round_entry_stale(b, entry) return math.floor(entry.attempts / ROUND_ATTEMPTS) ~= b.k end`];
+const piece_84: Piece = ["lua/lib/ready.lua", 52, `local function entry_read(entry)
   local core, from, to, attempts, recoveries, timeout_s, due_ms, limit =
     string.match(entry, '^(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%d+)(.*)$')
   return { core = core, from = tonumber(from), to = tonumber(to), attempts = tonumber(attempts),
     recoveries = tonumber(recoveries), timeout_s = tonumber(timeout_s), due_ms = tonumber(due_ms), limit = limit }
 end`];
-const piece_86: Piece = ["lua/lib/outbox.lua", 85, `local function away_forget(field) away_set(field, false, nil) end`];
-const piece_87: Piece = ["lua/lib/limited.lua", 27, `local function limited_states(b, entry, to)
+const piece_85: Piece = ["lua/lib/outbox.lua", 85, `local function away_forget(field) away_set(field, false, nil) end`];
+const piece_86: Piece = ["lua/lib/limited.lua", 27, `local function limited_states(b, entry, to)
   if not b or not batch_live(b) or round_entry_stale(b, entry) then return '' end
   return call('GETRANGE', b.key .. ':s', entry.from, to or entry.to)
 end`];
-const piece_88: Piece = ["lua/lib/batch.lua", 122, `local function batch_ended(b, from, tasks, byte)
+const piece_87: Piece = ["lua/lib/batch.lua", 122, `local function batch_ended(b, from, tasks, byte)
   if not b.W or byte == 'r' then return end
   b.told = b.told or {}
   b.told[#b.told + 1] = byte .. from .. '+' .. tasks
 end`];
-const piece_89: Piece = ["lua/lib/outbox.lua", 72, `local function outbox_back(now, lane, place, granted_ms, text)
+const piece_88: Piece = ["lua/lib/outbox.lua", 72, `local function outbox_back(now, lane, place, granted_ms, text)
   local seq = outbox_send(now, partition_of(lane), 'back', lane .. ' ' .. place .. ' ' .. granted_ms .. ' ' .. text)
   away_set(away_field(lane, text), seq .. ' ' .. text, now)
 end`];
-const piece_90: Piece = ["lua/lib/limited.lua", 16, `local GRANT_AHEAD_MS_MAX = 1500`];
-const piece_91: Piece = ["lua/lib/limited.lua", 66, `local function limited_unused(now, limit, core, from, to)
+const piece_89: Piece = ["lua/lib/limited.lua", 16, `local GRANT_AHEAD_MS_MAX = 1500`];
+const piece_90: Piece = ["lua/lib/limited.lua", 67, `local function limited_unused(now, limit, core, from, to)
   local tasks = to - from + 1
   outbox_send(now, partition_of(limit.lane), 'unused',
     string.format('%s %s %.0f %.0f %s %.0f %.0f', limit.lane, limit.granted_ms, tasks, tasks * limit.cost, core, from, to))
 end`];
-const piece_92: Piece = ["lua/lib/limited.lua", 80, `local function limited_back(now, flow, entry, from, to, limit)
+const piece_91: Piece = ["lua/lib/limited.lua", 81, `local function limited_back(now, flow, entry, from, to, limit)
   outbox_back(now, limit.lane, limit.place, limit.granted_ms,
     flow .. '|' .. entry_of(entry.core, from, to, entry.attempts, entry.recoveries, entry.timeout_s, entry.due_ms, limit.waiting))
 end`];
-const piece_93: Piece = ["lua/lib/limited.lua", 86, `local function limited_return(now, flow, entry)
+const piece_92: Piece = ["lua/lib/limited.lua", 87, `local function limited_return(now, flow, entry)
   local limit = limit_read(entry.limit)
   local states = limited_states(batch_load(entry.core), entry)
   local at = entry.from
@@ -1567,17 +1565,17 @@ const piece_93: Piece = ["lua/lib/limited.lua", 86, `local function limited_retu
   end
   if at <= entry.to then limited_unused(now, limit, entry.core, at, entry.to) end
 end`];
-const piece_94: Piece = ["lua/lib/granted.lua", 3, `local granted_new, granted_gone = {}, {}`];
-const piece_95: Piece = ["lua/lib/granted.lua", 5, `local function granted_add(until_ms, text)
+const piece_93: Piece = ["lua/lib/granted.lua", 3, `local granted_new, granted_gone = {}, {}`];
+const piece_94: Piece = ["lua/lib/granted.lua", 5, `local function granted_add(until_ms, text)
   granted_new[#granted_new + 1] = until_ms
   granted_new[#granted_new + 1] = text
 end`];
-const piece_96: Piece = ["lua/lib/granted.lua", 12, `local function granted_write()
+const piece_95: Piece = ["lua/lib/granted.lua", 12, `local function granted_write()
   for i = 1, #granted_new, 1000 do call('ZADD', root .. 'granted', unpack(granted_new, i, math.min(i + 999, #granted_new))) end
   for i = 1, #granted_gone, 1000 do call('ZREM', root .. 'granted', unpack(granted_gone, i, math.min(i + 999, #granted_gone))) end
 end`];
-const piece_97: Piece = ["lua/lib/results.lua", 26, `local function result_record(place, json) return struct.pack('>BI2', place, #json) .. json end`];
-const piece_98: Piece = ["lua/lib/lost.lua", 4, `local lost_results = {}
+const piece_96: Piece = ["lua/lib/results.lua", 26, `local function result_record(place, json) return struct.pack('>BI2', place, #json) .. json end`];
+const piece_97: Piece = ["lua/lib/lost.lua", 4, `local lost_results = {}
 
 
 local function lose(b, from, to, json)
@@ -1597,29 +1595,41 @@ local function lost_write()
     for field, text in pairs(fields) do call('HSET', segment, field, text) end
   end
 end`];
-const piece_99: Piece = ["lua/lib/lane.lua", 44, `local LANE_HEARD_MS = 50`];
-const piece_100: Piece = ["lua/lib/lane.lua", 123, `local function lane_read(text)
+const piece_98: Piece = ["lua/lib/lane.lua", 44, `local LANE_HEARD_MS = 50`];
+const piece_99: Piece = ["lua/lib/lane.lua", 123, `local function lane_read(text)
   local flow, core, from, to, attempts, recoveries, timeout_s, due_ms, kind, cost, first_ms, valid_ms =
     string.match(text, '^([^|]+)|(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%d+);%w+,(%a)!?,(%d+),(%d+),(%d+)')
   return { flow = flow, core = core, from = tonumber(from), to = tonumber(to), attempts = attempts, recoveries = recoveries,
     timeout_s = timeout_s, due_ms = due_ms, kind = kind, cost = tonumber(cost), first_ms = tonumber(first_ms),
     valid_ms = tonumber(valid_ms) }
 end`];
-const piece_101: Piece = ["lua/lib/lane.lua", 141, `local function lane_entry_read(key, text)
-  local arrived, place, entry = string.match(text, '^(%d+) (%d+) (.*)$')
+const piece_100: Piece = ["lua/lib/lane.lua", 141, `local function lane_entry_read(key, text)
+  local arrived, place, entry, left = string.match(text, '^(%d+) (%d+) (%S+)(.*)$')
   local range = lane_read(entry)
   range.key, range.arrived, range.place = key, tonumber(arrived), tonumber(place)
+  if left ~= '' then
+    range.left = {}
+    for index in string.gmatch(left, '%d+') do range.left[#range.left + 1] = tonumber(index) end
+  end
   return range
 end
 
 
-local function lane_entry(lane, key)
+local function lane_tasks(range) return range.to - range.from + 1 - (range.left and #range.left or 0) end`];
+const piece_101: Piece = ["lua/lib/lane.lua", 159, `local function lane_entry(lane, key)
   local range = lane.entries[key]
   if range ~= nil then return range end
   local text = call('HGET', lane.key .. ':e', key)
   return text and lane_entry_read(key, text)
-end`];
-const piece_102: Piece = ["lua/lib/lane.lua", 162, `local function lane_batch(lane, core)
+end
+
+local function lane_put(lane, key, range)
+  if lane.entries[key] == nil then lane.changed[#lane.changed + 1] = key end
+  lane.entries[key] = range
+end
+
+
+local function lane_batch(lane, core)
   local batch = lane.batches[core]
   if batch then return batch end
   local place, tasks = string.match(call('HGET', lane.key .. ':dropped', core) or '', '^(%d+) (%d+)$')
@@ -1642,35 +1652,45 @@ local function lane_count(lane, range, tasks)
   if lane.waiting > lane.queued_max then lane.queued_max = lane.waiting end
   if range.place + range.from >= lane.seen then lane.fresh = lane.fresh + tasks end
 end`];
-const piece_103: Piece = ["lua/lib/lane.lua", 192, `local function lane_invalid_at(lane, range)
+const piece_102: Piece = ["lua/lib/lane.lua", 202, `local function lane_invalid_at(lane, range)
   if range.valid_ms > 0 then return range.valid_ms * 1000 end
   return lane_limited(lane) and lane.valid_s and range.first_ms * 1000 + lane.valid_s * 1000000 or math.huge
 end`];
-const piece_104: Piece = ["lua/lib/lane.lua", 243, `local function lane_take(lane, range, tasks)
-  lane_count(lane, range, -tasks)
-  if range.from + tasks > range.to then
-    lane_plan(lane, range.key, false)
+const piece_103: Piece = ["lua/lib/lane.lua", 254, `local function lane_take(lane, range, from)
+  local passed, left = 0, nil
+  for _, index in ipairs(range.left or {}) do
+    if index > from then
+      left = left or {}
+      left[#left + 1] = index
+    else
+      passed = passed + 1
+      if index == from then from = from + 1 end
+    end
+  end
+  lane_count(lane, range, range.from + passed - from)
+  if from > range.to then
+    lane_put(lane, range.key, false)
     local index = range.valid_ms > 0 and lane.gone_until or lane.gone_first
     index[#index + 1] = range.key
     return true
   end
-  range.from = range.from + tasks
-  lane_plan(lane, range.key, range)
+  range.from, range.left = from, left
+  lane_put(lane, range.key, range)
   return false
 end`];
-const piece_105: Piece = ["lua/lib/ready.lua", 63, `local function member_of(core, from, to, attempt, recoveries, timeout_s, flow, limit)
+const piece_104: Piece = ["lua/lib/ready.lua", 63, `local function member_of(core, from, to, attempt, recoveries, timeout_s, flow, limit)
   return string.format('%s,%d,%d,%d,%d,%d,%s%s', core, from, to, attempt, recoveries, timeout_s, flow, limit)
 end`];
-const piece_106: Piece = ["lua/lib/ready.lua", 67, `local function member_read(member)
+const piece_105: Piece = ["lua/lib/ready.lua", 67, `local function member_read(member)
   local core, from, to, attempt, recoveries, timeout_s, flow, limit =
     string.match(member, '^(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%a:%w+:[%w*]+)(.*)$')
   if not core then return nil end
   return { core = core, from = tonumber(from), to = tonumber(to), attempt = tonumber(attempt), recoveries = tonumber(recoveries),
     timeout_s = tonumber(timeout_s), flow = flow, limit = limit }
 end`];
-const piece_107: Piece = ["lua/lib/ready.lua", 76, `local function member_byte(ref) return ref.from == ref.to and '[pP]' or 'p' end`];
-const piece_108: Piece = ["lua/lib/granted.lua", 10, `local function granted_take(text) granted_gone[#granted_gone + 1] = text end`];
-const piece_109: Piece = ["lua/lib/suspect.lua", 4, `local SUSPECT_PAUSE_MS, SUSPECTS_MS_MAX = 100, 60000
+const piece_106: Piece = ["lua/lib/ready.lua", 76, `local function member_byte(ref) return ref.from == ref.to and '[pP]' or 'p' end`];
+const piece_107: Piece = ["lua/lib/granted.lua", 10, `local function granted_take(text) granted_gone[#granted_gone + 1] = text end`];
+const piece_108: Piece = ["lua/lib/suspect.lua", 4, `local SUSPECT_PAUSE_MS, SUSPECTS_MS_MAX = 100, 60000
 local suspect_ms = nil
 
 
@@ -1683,18 +1703,18 @@ end
 local function suspect_write(now)
   if suspect_ms and suspect_ms > now then call('HSET', meta, 'suspect', suspect_ms) end
 end`];
-const piece_110: Piece = ["lua/lib/ready.lua", 79, `local function flow_as(cls, flow) return string.byte(flow) == 110 and flow or cls .. string.sub(flow, 2) end`];
-const piece_111: Piece = ["lua/lib/limited.lua", 73, `local function limited_free(now, limit, core, from, to)
+const piece_109: Piece = ["lua/lib/ready.lua", 79, `local function flow_as(cls, flow) return string.byte(flow) == 110 and flow or cls .. string.sub(flow, 2) end`];
+const piece_110: Piece = ["lua/lib/limited.lua", 74, `local function limited_free(now, limit, core, from, to)
   if limit.kind == 'c' then
     outbox_send(now, partition_of(limit.lane), 'free', string.format('%s %s %.0f %.0f', limit.lane, core, from, to))
   end
 end`];
-const piece_112: Piece = ["lua/lib/schedule.lua", 25, `local function schedule_list(account, status) return root .. 'a:' .. account .. ':sched' .. (status and ':' .. status or '') end`];
-const piece_113: Piece = ["lua/lib/schedule.lua", 27, `local function schedule_segment(s, number, base) return s.key .. ':' .. number .. ':' .. base end`];
-const piece_114: Piece = ["lua/lib/schedule.lua", 30, `local function ring_cron(due_ms)
+const piece_111: Piece = ["lua/lib/schedule.lua", 25, `local function schedule_list(account, status) return root .. 'a:' .. account .. ':sched' .. (status and ':' .. status or '') end`];
+const piece_112: Piece = ["lua/lib/schedule.lua", 27, `local function schedule_segment(s, number, base) return s.key .. ':' .. number .. ':' .. base end`];
+const piece_113: Piece = ["lua/lib/schedule.lua", 30, `local function ring_cron(due_ms)
   if due_ms ~= '' then call('SPUBLISH', root .. 'cron', due_ms) end
 end`];
-const piece_115: Piece = ["lua/lib/template.lua", 3, `local incoming = nil
+const piece_114: Piece = ["lua/lib/template.lua", 3, `local incoming = nil
 
 
 
@@ -1729,23 +1749,23 @@ local function template_write()
     call('HSET', incoming.s.doc, unpack(incoming.list, doc_at, #incoming.list))
   end
 end`];
-const piece_116: Piece = ["lua/lib/schedule.lua", 17, `local function schedule_load(core, account)
+const piece_115: Piece = ["lua/lib/schedule.lua", 17, `local function schedule_load(core, account)
   local key = root .. 'sched:' .. core
   local v = call('HMGET', key, 'a', 's', 'v', 'k', 'y', 'g', 'lim', 'l')
   if not v[1] or (account and v[1] ~= account) then return nil end
   return { core = core, key = key, doc = key .. ':doc', runs = key .. ':runs', a = v[1], s = v[2], v = v[3], k = v[4], y = v[5], g = v[6],
     limited = v[7] == '1', l = v[8] }
 end`];
-const piece_117: Piece = ["lua/lib/template.lua", 40, `local function template_keys(s)
+const piece_116: Piece = ["lua/lib/template.lua", 40, `local function template_keys(s)
   local list = { schedule_segment(s, s.g, 'k') }
   for base in string.gmatch(call('HGET', s.doc, 'c') or '', '%d+') do list[#list + 1] = schedule_segment(s, s.g, base) end
   return list
 end`];
-const piece_118: Piece = ["lua/lib/schedule.lua", 34, `local function run_read(member)
+const piece_117: Piece = ["lua/lib/schedule.lua", 34, `local function run_read(member)
   local kind, core, index, created_ms, flags = string.match(member, '^(%a),(%w+),(%d+),(%d+),(%S+)$')
   return { kind = kind, core = core, index = tonumber(index), created_ms = tonumber(created_ms), flags = flags }
 end`];
-const piece_119: Piece = ["lua/lib/run.lua", 7, `local RUNS_KEPT, RUNS_TRIMMED = 10, 4
+const piece_118: Piece = ["lua/lib/run.lua", 7, `local RUNS_KEPT, RUNS_TRIMMED = 10, 4
 local run = nil
 
 local function with_member(object, members) return string.sub(object, 1, -2) .. members .. '}' end
@@ -1863,7 +1883,7 @@ local function run_write(now)
     string.format('%s,%s,%.0f,%.0f,%s', run.s.y, run.batch.core, run.index, now, run.flags))
   call('HINCRBY', run.s.key, 'n', 1)
 end`];
-const piece_120: Piece = ["lua/lib/batch.lua", 57, `local function task_waits(b, i, byte)
+const piece_119: Piece = ["lua/lib/batch.lua", 57, `local function task_waits(b, i, byte)
   if byte == 'q' or byte == 'r' then return true end
   return (byte == 'f' or byte == 'e') and b.o_from ~= nil and i >= b.o_from and i <= b.o_to
 end`];
@@ -2581,7 +2601,7 @@ export const limiterDelete = script<{ meta: string }, { core: string; account: s
 local meta = KEYS[1]
 local core = ARGV[1]
 local account = ARGV[2]
-local now_us = tonumber(ARGV[3]) or (function() local t = redis.call('TIME') return t[1] * 1000000 + t[2] end)()`], piece_0, piece_56, piece_57, piece_68, piece_58, piece_59, piece_60, piece_61, piece_62, piece_63, piece_69, piece_64, piece_70, piece_65, piece_71, piece_72, piece_73, piece_74, piece_75, piece_66, piece_76, piece_67, ["lua/limiter/delete.lua", 12, `local lane = record_lane(core, account, now_us)
+local now_us = tonumber(ARGV[3]) or (function() local t = redis.call('TIME') return t[1] * 1000000 + t[2] end)()`], piece_0, piece_56, piece_57, piece_68, piece_58, piece_59, piece_60, piece_61, piece_62, piece_63, piece_69, piece_64, piece_70, piece_65, piece_71, piece_72, piece_73, piece_74, piece_66, piece_75, piece_67, ["lua/limiter/delete.lua", 12, `local lane = record_lane(core, account, now_us)
 if not lane then return {} end
 
 lane_wake(lane, lane.now)
@@ -2605,7 +2625,7 @@ local meta = KEYS[1]
 local now_us = tonumber(table.remove(ARGV)) or (function() local t = redis.call('TIME') return t[1] * 1000000 + t[2] end)()`], ["lua/limiter/patch.lua", 5, `local account = table.remove(ARGV)`], ["lua/limiter/patch.lua", 4, `local core = table.remove(ARGV)
 
 
-local fields = ARGV`], piece_0, piece_56, piece_57, piece_68, piece_58, piece_59, piece_60, piece_61, piece_62, piece_63, piece_69, piece_64, piece_70, piece_65, piece_71, piece_72, piece_73, piece_74, piece_75, piece_66, piece_76, piece_67, ["lua/limiter/patch.lua", 12, `local lane = record_lane(core, account, now_us)
+local fields = ARGV`], piece_0, piece_56, piece_57, piece_68, piece_58, piece_59, piece_60, piece_61, piece_62, piece_63, piece_69, piece_64, piece_70, piece_65, piece_71, piece_72, piece_73, piece_74, piece_66, piece_75, piece_67, ["lua/limiter/patch.lua", 12, `local lane = record_lane(core, account, now_us)
 if not lane then return {} end
 
 local before = { form = lane.form, max = lane.max, rate = lane.rate, interval_s = lane.interval_s }
@@ -2620,7 +2640,7 @@ if adapt then
   lane.machine.adapt(lane, before)
 
   local kept = before.form == lane.form and before.interval_s == lane.interval_s and lane.form ~= 'level'
-  if not kept then lane.since = math.max(lane.since or 0, lane.now) end
+  if not kept then lane.since = math.max(lane.since or 0, lane.now + 1) end -- as after a reset
 end
 lane_wake(lane, lane.now)
 
@@ -2643,7 +2663,7 @@ local meta = KEYS[1]
 local core = ARGV[1]
 local account = ARGV[2]
 local until_ms = ARGV[3]
-local now_us = tonumber(ARGV[4]) or (function() local t = redis.call('TIME') return t[1] * 1000000 + t[2] end)()`], piece_0, piece_56, piece_57, piece_68, piece_58, piece_59, piece_60, piece_61, piece_62, piece_63, piece_69, piece_64, piece_70, piece_65, piece_71, piece_72, piece_73, piece_74, piece_75, piece_66, piece_76, piece_67, ["lua/limiter/pause.lua", 13, `local lane = record_lane(core, account, now_us)
+local now_us = tonumber(ARGV[4]) or (function() local t = redis.call('TIME') return t[1] * 1000000 + t[2] end)()`], piece_0, piece_56, piece_57, piece_68, piece_58, piece_59, piece_60, piece_61, piece_62, piece_63, piece_69, piece_64, piece_70, piece_65, piece_71, piece_72, piece_73, piece_74, piece_66, piece_75, piece_67, ["lua/limiter/pause.lua", 13, `local lane = record_lane(core, account, now_us)
 if not lane then return {} end
 
 
@@ -2682,7 +2702,7 @@ export const limiterReset = script<{ meta: string }, { core: string; account: st
 local meta = KEYS[1]
 local core = ARGV[1]
 local account = ARGV[2]
-local now_us = tonumber(ARGV[3]) or (function() local t = redis.call('TIME') return t[1] * 1000000 + t[2] end)()`], piece_0, piece_56, piece_57, piece_68, piece_58, piece_59, piece_60, piece_61, piece_62, piece_63, piece_69, piece_64, piece_70, piece_65, piece_71, piece_72, piece_73, piece_74, piece_75, piece_66, piece_76, piece_67, ["lua/limiter/reset.lua", 12, `local lane = record_lane(core, account, now_us)
+local now_us = tonumber(ARGV[3]) or (function() local t = redis.call('TIME') return t[1] * 1000000 + t[2] end)()`], piece_0, piece_56, piece_57, piece_68, piece_58, piece_59, piece_60, piece_61, piece_62, piece_63, piece_69, piece_64, piece_70, piece_65, piece_71, piece_72, piece_73, piece_74, piece_66, piece_75, piece_67, ["lua/limiter/reset.lua", 12, `local lane = record_lane(core, account, now_us)
 if not lane then return {} end
 
 lane.machine.reset(lane)
@@ -2705,7 +2725,7 @@ export const limiterResume = script<{ meta: string }, { core: string; account: s
 local meta = KEYS[1]
 local core = ARGV[1]
 local account = ARGV[2]
-local now_us = tonumber(ARGV[3]) or (function() local t = redis.call('TIME') return t[1] * 1000000 + t[2] end)()`], piece_0, piece_56, piece_57, piece_68, piece_58, piece_59, piece_60, piece_61, piece_62, piece_63, piece_69, piece_64, piece_70, piece_65, piece_71, piece_72, piece_73, piece_74, piece_75, piece_66, piece_76, piece_67, ["lua/limiter/resume.lua", 12, `local lane = record_lane(core, account, now_us)
+local now_us = tonumber(ARGV[3]) or (function() local t = redis.call('TIME') return t[1] * 1000000 + t[2] end)()`], piece_0, piece_56, piece_57, piece_68, piece_58, piece_59, piece_60, piece_61, piece_62, piece_63, piece_69, piece_64, piece_70, piece_65, piece_71, piece_72, piece_73, piece_74, piece_66, piece_75, piece_67, ["lua/limiter/resume.lua", 12, `local lane = record_lane(core, account, now_us)
 if not lane then return {} end
 
 lane.pause, lane.cool = 0, 0
@@ -2728,7 +2748,7 @@ export const limiterUsage = script<{ meta: string }, { core: string; account: st
 local meta = KEYS[1]
 local core = ARGV[1]
 local account = ARGV[2]
-local now_us = tonumber(ARGV[3]) or (function() local t = redis.call('TIME') return t[1] * 1000000 + t[2] end)()`], piece_0, piece_56, piece_57, piece_58, piece_59, piece_60, piece_61, piece_62, piece_63, piece_64, piece_70, piece_65, piece_77, piece_71, piece_66, ["lua/limiter/usage.lua", 12, `local lane = lane_load(core, now_us)
+local now_us = tonumber(ARGV[3]) or (function() local t = redis.call('TIME') return t[1] * 1000000 + t[2] end)()`], piece_0, piece_56, piece_57, piece_58, piece_59, piece_60, piece_61, piece_62, piece_63, piece_64, piece_70, piece_65, piece_76, piece_71, piece_66, ["lua/limiter/usage.lua", 12, `local lane = lane_load(core, now_us)
 if lane.account ~= account then return {} end
 lane_settle(lane)
 
@@ -2937,7 +2957,7 @@ local meta = KEYS[1]
 local core = ARGV[1]
 local index = tonumber(ARGV[2])
 local account = ARGV[3]
-local now_ms = tonumber(ARGV[4]) or (function() local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000) end)()`], piece_0, piece_1, piece_2, piece_4, piece_5, piece_7, piece_9, piece_10, piece_11, piece_12, piece_13, piece_14, piece_15, piece_16, piece_17, piece_19, piece_20, piece_41, piece_78, piece_79, piece_80, piece_81, piece_82, piece_83, ["lua/notification/redeliver.lua", 13, `local b = batch_visible(core, account)
+local now_ms = tonumber(ARGV[4]) or (function() local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000) end)()`], piece_0, piece_1, piece_2, piece_4, piece_5, piece_7, piece_9, piece_10, piece_11, piece_12, piece_13, piece_14, piece_15, piece_16, piece_17, piece_19, piece_20, piece_41, piece_77, piece_78, piece_79, piece_80, piece_81, piece_82, ["lua/notification/redeliver.lua", 13, `local b = batch_visible(core, account)
 if not b then return 'batch' end
 local notes = b.N and batch_load(core .. 'n')
 if not notes or index >= notes.n then return 'missing' end
@@ -3045,7 +3065,7 @@ local meta = KEYS[1]
 
 local now_ms = tonumber(table.remove(ARGV)) or (function() local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000) end)()`], ["lua/outbox/away.lua", 9, `local asked_ms = tonumber(table.remove(ARGV))
 
-local answers = ARGV`], piece_0, piece_1, piece_3, piece_4, piece_84, piece_6, piece_14, piece_16, piece_85, piece_21, piece_22, piece_23, piece_24, piece_25, piece_26, piece_27, piece_28, piece_29, piece_30, piece_86, piece_31, piece_32, piece_87, piece_33, ["lua/outbox/away.lua", 16, `local AGAIN_MS_MAX, ANSWER_MS_MAX = 3600000, 1000
+local answers = ARGV`], piece_0, piece_1, piece_3, piece_4, piece_83, piece_6, piece_14, piece_16, piece_84, piece_21, piece_22, piece_23, piece_24, piece_25, piece_26, piece_27, piece_28, piece_29, piece_30, piece_85, piece_31, piece_32, piece_86, piece_33, ["lua/outbox/away.lua", 16, `local AGAIN_MS_MAX, ANSWER_MS_MAX = 3600000, 1000
 if now_ms < asked_ms or now_ms - asked_ms >= ANSWER_MS_MAX then return { 0, 0, 0 } end
 
 local confirmed, again, forgotten = {}, 0, 0
@@ -3145,20 +3165,20 @@ local now_us = tonumber(table.remove(ARGV)) or (function() local t = redis.call(
 
 
 
-local messages = ARGV`], piece_0, piece_1, piece_3, piece_4, piece_84, piece_6, piece_7, piece_45, piece_9, piece_88, piece_10, piece_11, piece_12, piece_13, piece_14, piece_15, piece_16, piece_85, piece_17, piece_18, piece_19, piece_20, piece_21, piece_22, piece_23, piece_24, piece_25, piece_26, piece_27, piece_28, piece_29, piece_89, ["lua/lib/outbox.lua", 78, `local function away_get(field)
+local messages = ARGV`], piece_0, piece_1, piece_3, piece_4, piece_83, piece_6, piece_7, piece_45, piece_9, piece_87, piece_10, piece_11, piece_12, piece_13, piece_14, piece_15, piece_16, piece_84, piece_17, piece_18, piece_19, piece_20, piece_21, piece_22, piece_23, piece_24, piece_25, piece_26, piece_27, piece_28, piece_29, piece_88, ["lua/lib/outbox.lua", 78, `local function away_get(field)
   local plan = away_plans[field]
   if plan then return plan.value or nil end
   return call('HGET', root .. 'away', field) or nil
-end`], piece_86, piece_31, piece_90, piece_32, piece_87, piece_91, piece_92, piece_93, piece_94, piece_95, piece_96, piece_78, piece_79, piece_97, piece_80, piece_98, piece_41, piece_42, ["lua/outbox/receive.lua", 25, `local FAILED_MAX = 1000
+end`], piece_85, piece_31, piece_89, piece_32, piece_86, piece_90, piece_91, piece_92, piece_93, piece_94, piece_95, piece_77, piece_78, piece_96, piece_79, piece_97, piece_41, piece_42, ["lua/outbox/receive.lua", 25, `local FAILED_MAX = 1000
 local now_ms = math.floor(now_us / 1000)
 
 source_ms = math.max(source_ms, now_us / 1000 - ahead_ms)
-local kinds = {}`], piece_56, piece_99, piece_57, piece_68, piece_58, piece_59, piece_60, piece_61, piece_62, piece_63, piece_69, piece_64, piece_70, piece_65, piece_71, piece_100, piece_72, ["lua/lib/lane.lua", 138, `local function lane_key(range) return range.core .. ',' .. lane_text(range.to) .. ',' .. range.attempts end`], piece_101, piece_73, piece_102, piece_74, piece_103, ["lua/lib/lane.lua", 197, `local function lane_add(lane, range)
+local kinds = {}`], piece_56, piece_98, piece_57, piece_68, piece_58, piece_59, piece_60, piece_61, piece_62, piece_63, piece_69, piece_64, piece_70, piece_65, piece_71, piece_99, piece_72, ["lua/lib/lane.lua", 138, `local function lane_key(range) return range.core .. ',' .. lane_text(range.to) .. ',' .. range.attempts end`], piece_100, piece_101, piece_73, piece_102, ["lua/lib/lane.lua", 207, `local function lane_add(lane, range)
   if lane.waiting == 0 then lane_wake(lane, lane.now) end
   local invalid_at = lane_invalid_at(lane, range)
   if invalid_at < math.huge then lane_wake(lane, invalid_at) end
-  lane_plan(lane, range.key, range)
-  lane_count(lane, range, range.to - range.from + 1)
+  lane_put(lane, range.key, range)
+  lane_count(lane, range, lane_tasks(range))
 end
 
 
@@ -3186,7 +3206,8 @@ local function lane_return(lane, range, place)
   if held then
 
     if held.from <= range.from then return end
-    lane_count(lane, held, held.from - held.to - 1)
+    lane_count(lane, held, -lane_tasks(held))
+    range.left = held.left
     range.place, range.arrived = math.min(place, held.place), math.min(range.arrived, held.arrived)
     return lane_add(lane, range)
   end
@@ -3196,7 +3217,7 @@ local function lane_return(lane, range, place)
   lane_add(lane, range)
 
   lane_wake(lane, lane.now)
-end`], piece_104, ["lua/lib/lane.lua", 257, `local function lane_drop(lane, core)
+end`], piece_103, ["lua/lib/lane.lua", 278, `local function lane_drop(lane, core)
   local batch = lane_batch(lane, core)
   if batch.waiting == 0 then return end
   batch.over, batch.over_tasks = lane.seq, batch.over_tasks + batch.waiting
@@ -3216,7 +3237,7 @@ local function lane_give(lane, units, tasks, granted_ms, core, from, to)
   if lane.machine and (lane.machine.done or granted_ms * 1000 >= (lane.since or 0)) then lane.machine.give(lane, units, granted_ms, core, from, to) end
   tally(lane, granted_ms * 1000, -tasks, 0, 0)
   lane_eased(lane)
-end`], piece_75, ["lua/lib/receive/back.lua", 3, `kinds.back = function(body, _, now_ms)
+end`], piece_74, ["lua/lib/receive/back.lua", 3, `kinds.back = function(body, _, now_ms)
   local core, place, granted_ms, entry = string.match(body, '^(%w+) (%d+) (%d+) (.*)$')
   local lane, range = lane_settle(lane_load(core, now_ms * 1000)), lane_read(entry)
   lane_give(lane, (range.to - range.from + 1) * range.cost, range.to - range.from + 1, tonumber(granted_ms), range.core, range.from, range.to)
@@ -3335,23 +3356,23 @@ kinds.late = function(body, _, now_ms)
   if granted_ms * 1000 < (lane.since or 0) then return end
   late_learn(lane, granted_ms, math.min(late_ms, LATE_MS_MAX))
   lane.machine.late(lane, tonumber(units), granted_ms, granted_ms + late_ms)
-end`], ["lua/lib/receive/leave.lua", 4, `kinds.leave = function(body, _, now_ms)
+end`], ["lua/lib/receive/leave.lua", 3, `kinds.leave = function(body, _, now_ms)
   local core, key, index = string.match(body, '^(%w+) (%w+,%d+,%d+) (%d+)$')
   local lane = lane_load(core, now_ms * 1000)
   local range = lane_entry(lane, key)
   index = tonumber(index)
   if not range or index < range.from then return end
-  local before = nil
-  if index > range.from then
-    before = {}
-    for name, value in pairs(range) do before[name] = value end
-    before.to = index - 1
-    before.key = lane_key(before)
-    lane_count(lane, range, range.from - index)
-    range.from = index
+  if index == range.from then
+    lane_take(lane, range, index + 1)
+  else
+    local left, at = range.left or {}, 1
+    while left[at] and left[at] < index do at = at + 1 end
+    if left[at] == index then return end
+    table.insert(left, at, index)
+    range.left = left
+    lane_count(lane, range, -1)
+    lane_put(lane, key, range)
   end
-  lane_take(lane, range, 1)
-  if before then lane_add(lane, before) end
   if lane.waiting > 0 then lane_wake(lane, lane.now) end
 end`], ["lua/lib/receive/points.lua", 3, `kinds.points = function(body, _, now_ms)
   local core, difference = string.match(body, '^(%w+) (%-?%d+)$')
@@ -3472,7 +3493,7 @@ local now_ms = tonumber(table.remove(ARGV)) or (function() local t = redis.call(
 
 
 
-local limits = ARGV`], piece_0, piece_1, piece_3, piece_4, piece_5, piece_84, piece_6, piece_7, piece_9, piece_10, piece_11, ["lua/lib/ring.lua", 6, `local function ring_read(key, window)
+local limits = ARGV`], piece_0, piece_1, piece_3, piece_4, piece_5, piece_83, piece_6, piece_7, piece_9, piece_10, piece_11, ["lua/lib/ring.lua", 6, `local function ring_read(key, window)
   if rings_by_key[key] then return rings_by_key[key] end
   local items = call('LRANGE', key, 0, window - 1)
   local ring = { key = key, items = items, read = #items, head = 1, whole = #items < window or call('LLEN', key) == #items }
@@ -3508,7 +3529,7 @@ local function rings_trim()
     local taken = ring_taken(ring.key)
     if taken > 0 then call('LTRIM', ring.key, taken, -1) end
   end
-end`], piece_13, piece_14, piece_15, piece_16, piece_85, piece_105, piece_106, piece_107, piece_17, piece_18, piece_19, piece_21, piece_22, piece_23, piece_24, piece_25, piece_26, piece_27, piece_28, piece_29, piece_30, piece_89, piece_31, piece_90, piece_32, piece_87, piece_33, piece_34, piece_35, piece_91, piece_92, piece_93, piece_94, piece_95, piece_108, piece_96, ["lua/lib/parked.lua", 5, `local UNPARK_MAX = 200
+end`], piece_13, piece_14, piece_15, piece_16, piece_84, piece_104, piece_105, piece_106, piece_17, piece_18, piece_19, piece_21, piece_22, piece_23, piece_24, piece_25, piece_26, piece_27, piece_28, piece_29, piece_30, piece_88, piece_31, piece_89, piece_32, piece_86, piece_33, piece_34, piece_35, piece_90, piece_91, piece_92, piece_93, piece_94, piece_107, piece_95, ["lua/lib/parked.lua", 5, `local UNPARK_MAX = 200
 local parked_new, parked_gone, origins_gone, parked_left = {}, {}, {}, {}
 
 local function park(cls, account, origin)
@@ -3577,16 +3598,16 @@ local function parked_write()
   end
   if #origins_new > 0 then call('SADD', root .. 'parked', unpack(origins_new, 1, #origins_new)) end
   return origins
-end`], piece_78, piece_79, piece_80, ["lua/lib/round.lua", 24, `local function round_undealt(b, entry) return b.o_from ~= nil and entry.from >= b.o_from and entry.from <= b.o_to end`], piece_81, ["lua/lib/round.lua", 50, `local function round_stretches(states, states_from, from, to)
+end`], piece_77, piece_78, piece_79, ["lua/lib/round.lua", 24, `local function round_undealt(b, entry) return b.o_from ~= nil and entry.from >= b.o_from and entry.from <= b.o_to end`], piece_80, ["lua/lib/round.lua", 50, `local function round_stretches(states, states_from, from, to)
   local stretches = {}
   for first, after in string.gmatch(string.sub(states, from - states_from + 1, to - states_from + 1), '()[fqre]+()') do
     stretches[#stretches + 1] = { from + first - 1, from + after - 2 }
   end
   return stretches
-end`], piece_82, ["lua/lib/round.lua", 65, `local function round_reached(b, from)
+end`], piece_81, ["lua/lib/round.lua", 65, `local function round_reached(b, from)
   dealt_batches[b] = true
   if not from or from > b.o_to then b.o_from, b.o_to = nil, nil else b.o_from = from end
-end`], piece_83, piece_109, ["lua/partition/claim.lua", 28, `local WINDOW, VISITS_MAX, PAGE_TASKS, EXPAND, GRANTED_MAX = 48, 96, 16, 250, 128
+end`], piece_82, piece_108, ["lua/partition/claim.lua", 28, `local WINDOW, VISITS_MAX, PAGE_TASKS, EXPAND, GRANTED_MAX = 48, 96, 16, 250, 128
 
 
 local SPARE = 0.25
@@ -3948,7 +3969,7 @@ local meta = KEYS[1]
 local lanes_max = tonumber(ARGV[1])
 local tasks_max = tonumber(ARGV[2])
 local ahead_us = tonumber(ARGV[3])
-local now_us = tonumber(ARGV[4]) or (function() local t = redis.call('TIME') return t[1] * 1000000 + t[2] end)()`], piece_0, piece_56, piece_99, piece_57, piece_68, piece_58, piece_59, piece_60, piece_61, piece_62, piece_63, piece_69, piece_64, piece_70, piece_65, piece_77, ["lua/lib/lane.lua", 112, `local function lane_is_held(lane) return lane.real / 1000 < (lane.opens or 0) end`], piece_71, piece_100, piece_72, piece_101, piece_73, piece_102, piece_103, piece_104, piece_75, piece_21, piece_22, piece_23, piece_24, piece_25, piece_26, piece_27, piece_31, ["lua/lib/outbox.lua", 135, `local SLICE_MAX = 100
+local now_us = tonumber(ARGV[4]) or (function() local t = redis.call('TIME') return t[1] * 1000000 + t[2] end)()`], piece_0, piece_56, piece_98, piece_57, piece_68, piece_58, piece_59, piece_60, piece_61, piece_62, piece_63, piece_69, piece_64, piece_70, piece_65, piece_76, ["lua/lib/lane.lua", 112, `local function lane_is_held(lane) return lane.real / 1000 < (lane.opens or 0) end`], piece_71, piece_99, piece_72, piece_100, ["lua/lib/lane.lua", 156, `local function lane_run(range) return (range.left and range.left[1] or range.to + 1) - range.from end`], piece_101, piece_102, piece_103, piece_74, piece_21, piece_22, piece_23, piece_24, piece_25, piece_26, piece_27, piece_31, ["lua/lib/outbox.lua", 121, `local SLICE_MAX = 100
 local function outbox_slices()
   local slices, left = {}, 0
   for _, plan in ipairs(outbox_plans_made) do
@@ -3974,9 +3995,9 @@ end
 
 
 local function grant_fail(lane, range, code)
-  local tasks = range.to - range.from + 1
+  local tasks = lane_tasks(range)
   grant_send(lane, range, 'fail', code .. ' ' .. lane_entry_text(lane, range, range.from, range.to, range.kind, lane_text(range.cost)))
-  lane_take(lane, range, tasks)
+  lane_take(lane, range, range.to + 1)
   lane.expired = lane.expired + tasks
 end
 
@@ -3988,7 +4009,7 @@ local function grant_age(lane, index, until_ms, code)
     local range = lane_entry(lane, key)
     if range then
       if lane_is_dropped(lane_batch(lane, range.core), range) then
-        lane_take(lane, range, range.to - range.from + 1)
+        lane_take(lane, range, range.to + 1)
       else
         grant_fail(lane, range, code)
       end
@@ -4012,14 +4033,14 @@ end
 
 local function grant_range(lane, range, tasks_max)
   local cost = lane.machine and math.min(range.cost, lane.max) or range.cost
-  local tasks = math.min(range.to - range.from + 1, tasks_max, math.floor(lane.free / cost))
+  local tasks = math.min(lane_run(range), tasks_max, math.floor(lane.free / cost))
   if tasks == 0 then return 0 end
   local from, to = range.from, range.from + tasks - 1
   local granted_ms = math.floor(lane.now / 1000)
   if lane.machine then lane.machine.take(lane, tasks * cost, range, from, to, granted_ms) end
   lane.last = granted_ms
   local wait_ms = math.floor((lane.active - range.arrived) / 1000)
-  lane_take(lane, range, tasks)
+  lane_take(lane, range, to + 1)
   local life_ms = lane.machine and lane.machine.life and math.min(GRANT_MS, lane.machine.life(lane, granted_ms)) or GRANT_MS
   local marks = lane_text(range.place) .. ' ' .. lane_text(granted_ms) .. ' ' .. lane_text(life_ms)
   local entry = lane_entry_text(lane, range, from, to, range.kind .. (lane_limited(lane) and lane.cooldown == '1' and '!' or ''),
@@ -4043,7 +4064,7 @@ local function grant_line(lane, tasks_max)
       if range == nil then range = lane_entry_read(key, texts[i]) end
       if range then
         if lane_is_dropped(lane_batch(lane, range.core), range) then
-          lane_take(lane, range, range.to - range.from + 1)
+          lane_take(lane, range, range.to + 1)
         else
           local fault = grant_fault(lane, range)
           if fault then
@@ -4051,13 +4072,16 @@ local function grant_line(lane, tasks_max)
           elseif lane.closed then
             return range
           else
-            local tasks = range.to - range.from + 1
-            local granted = grant_range(lane, range, tasks_max)
-            tasks_max = tasks_max - granted
-            if granted < tasks then
-              if tasks_max == 0 and (not lane.machine or lane.free >= math.min(range.cost, lane.max)) then return false end
-              return range
-            end
+            local tasks = lane_tasks(range)
+            repeat
+              local run = lane_run(range)
+              local granted = grant_range(lane, range, tasks_max)
+              tasks_max, tasks = tasks_max - granted, tasks - granted
+              if granted < run then
+                if tasks_max == 0 and (not lane.machine or lane.free >= math.min(range.cost, lane.max)) then return false end
+                return range
+              end
+            until tasks == 0
           end
         end
       end
@@ -4437,7 +4461,7 @@ local now_ms = tonumber(table.remove(ARGV)) or (function() local t = redis.call(
 
 
 
-local parts = ARGV`], piece_0, piece_1, piece_3, piece_6, piece_7, piece_45, piece_9, piece_88, piece_10, piece_11, piece_12, piece_13, piece_14, piece_15, piece_16, piece_106, piece_107, piece_110, piece_17, piece_18, piece_19, piece_21, piece_22, piece_23, piece_24, piece_25, piece_26, piece_27, piece_28, piece_29, piece_30, piece_89, piece_31, piece_32, piece_33, piece_34, piece_91, piece_111, piece_92, piece_41, piece_42, piece_78, ["lua/lib/results.lua", 16, `local function results_replaced(text, records)
+local parts = ARGV`], piece_0, piece_1, piece_3, piece_6, piece_7, piece_45, piece_9, piece_87, piece_10, piece_11, piece_12, piece_13, piece_14, piece_15, piece_16, piece_105, piece_106, piece_109, piece_17, piece_18, piece_19, piece_21, piece_22, piece_23, piece_24, piece_25, piece_26, piece_27, piece_28, piece_29, piece_30, piece_88, piece_31, piece_32, piece_33, piece_34, piece_90, piece_110, piece_91, piece_41, piece_42, piece_77, ["lua/lib/results.lua", 16, `local function results_replaced(text, records)
   local at, gone = 1, {}
   while at <= #records do
     local of, length = struct.unpack('>BI2', records, at)
@@ -4651,7 +4675,7 @@ local keep_ms = tonumber(ARGV[4])
 local tray_keep_ms = tonumber(ARGV[5])
 local recoveries_max = tonumber(ARGV[6])
 local pressure = tonumber(ARGV[7])
-local now_ms = tonumber(ARGV[8]) or (function() local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000) end)()`], piece_0, piece_1, piece_3, piece_44, piece_4, piece_84, piece_6, piece_7, piece_45, piece_46, piece_9, piece_50, piece_88, piece_10, piece_11, piece_12, piece_13, piece_14, piece_15, piece_16, piece_85, piece_106, piece_107, piece_110, piece_17, piece_18, piece_19, piece_21, piece_22, piece_23, piece_24, piece_25, piece_26, piece_27, piece_28, piece_29, piece_30, piece_89, piece_31, piece_48, piece_32, piece_87, piece_33, piece_34, piece_91, piece_111, piece_92, piece_93, piece_49, piece_94, piece_108, piece_96, piece_78, piece_79, piece_97, piece_80, piece_98, piece_41, piece_42, piece_109, ["lua/partition/tick.lua", 27, `local DUE_MAX, BATCHES_MAX, REAP_MAX, SEGMENTS_MAX, AWAY_MS, ALIVE_MS, QUIET = 200, 50, 200, 500, 30000, 2000, 0.3
+local now_ms = tonumber(ARGV[8]) or (function() local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000) end)()`], piece_0, piece_1, piece_3, piece_44, piece_4, piece_83, piece_6, piece_7, piece_45, piece_46, piece_9, piece_50, piece_87, piece_10, piece_11, piece_12, piece_13, piece_14, piece_15, piece_16, piece_84, piece_105, piece_106, piece_109, piece_17, piece_18, piece_19, piece_21, piece_22, piece_23, piece_24, piece_25, piece_26, piece_27, piece_28, piece_29, piece_30, piece_88, piece_31, piece_48, piece_32, piece_86, piece_33, piece_34, piece_90, piece_110, piece_91, piece_92, piece_49, piece_93, piece_107, piece_95, piece_77, piece_78, piece_96, piece_79, piece_97, piece_41, piece_42, piece_108, ["lua/partition/tick.lua", 27, `local DUE_MAX, BATCHES_MAX, REAP_MAX, SEGMENTS_MAX, AWAY_MS, ALIVE_MS, QUIET = 200, 50, 200, 500, 30000, 2000, 0.3
 
 local EARLY_LOOK, EARLY_MAX, EARLY_SEGMENTS, EARLY_PAUSE_MS = 100, 20, 20, 250
 local more = 0
@@ -5017,7 +5041,7 @@ local now_ms = tonumber(table.remove(ARGV)) or (function() local t = redis.call(
 
 
 
-local parts = ARGV`], piece_0, piece_112, piece_113, piece_114, piece_43, piece_115, ["lua/schedule/create.lua", 21, `local key = root .. 'sched:' .. core
+local parts = ARGV`], piece_0, piece_111, piece_112, piece_113, piece_43, piece_114, ["lua/schedule/create.lua", 21, `local key = root .. 'sched:' .. core
 local before = call('HGET', key, 't')
 if before then return { 1, tonumber(before) } end
 if idem_taken() then return { 2, now_ms } end
@@ -5045,7 +5069,7 @@ export const scheduleDelete = script<{ meta: string }, { core: string; account: 
 
 local meta = KEYS[1]
 local core = ARGV[1]
-local account = ARGV[2]`], piece_0, piece_116, piece_112, piece_113, piece_117, ["lua/schedule/delete.lua", 12, `local s = schedule_load(core, account)
+local account = ARGV[2]`], piece_0, piece_115, piece_111, piece_112, piece_116, ["lua/schedule/delete.lua", 12, `local s = schedule_load(core, account)
 if not s then return 0 end
 local list = template_keys(s)
 list[#list + 1] = s.key
@@ -5120,7 +5144,7 @@ local now_ms = tonumber(table.remove(ARGV)) or (function() local t = redis.call(
 
 
 
-local parts = ARGV`], piece_0, piece_1, piece_4, piece_5, piece_6, piece_7, piece_8, piece_9, piece_50, piece_10, piece_11, piece_12, piece_13, piece_14, piece_15, piece_16, piece_106, piece_17, piece_18, piece_19, piece_20, piece_21, piece_22, piece_23, piece_24, piece_25, piece_26, piece_27, piece_28, piece_29, piece_30, piece_31, piece_47, piece_32, piece_33, piece_34, piece_35, piece_36, piece_38, piece_39, piece_40, piece_116, piece_113, piece_118, piece_119, ["lua/schedule/fire.lua", 25, `local s = schedule_load(core)
+local parts = ARGV`], piece_0, piece_1, piece_4, piece_5, piece_6, piece_7, piece_8, piece_9, piece_50, piece_10, piece_11, piece_12, piece_13, piece_14, piece_15, piece_16, piece_105, piece_17, piece_18, piece_19, piece_20, piece_21, piece_22, piece_23, piece_24, piece_25, piece_26, piece_27, piece_28, piece_29, piece_30, piece_31, piece_47, piece_32, piece_33, piece_34, piece_35, piece_36, piece_38, piece_39, piece_40, piece_115, piece_112, piece_117, piece_118, ["lua/schedule/fire.lua", 25, `local s = schedule_load(core)
 if not s or s.s ~= 'active' or s.v ~= version or tonumber(s.k) ~= tick then return { 'stale', 0 } end
 
 
@@ -5218,7 +5242,7 @@ local now_ms = tonumber(table.remove(ARGV)) or (function() local t = redis.call(
 
 
 
-local parts = ARGV`], piece_0, piece_116, piece_112, piece_113, piece_114, piece_115, piece_117, ["lua/schedule/patch.lua", 19, `local s = schedule_load(core, account)
+local parts = ARGV`], piece_0, piece_115, piece_111, piece_112, piece_113, piece_114, piece_116, ["lua/schedule/patch.lua", 19, `local s = schedule_load(core, account)
 if not s then return 'missing' end
 if s.v ~= version then return 'changed' end
 if not template_plan(s, template, parts) then return 'lost' end
@@ -5278,7 +5302,7 @@ local meta = KEYS[1]
 local core = ARGV[1]
 local account = ARGV[2]
 local offset = tonumber(ARGV[3])
-local most = tonumber(ARGV[4])`], piece_0, piece_118, ["lua/schedule/runs.lua", 13, `local key = root .. 'sched:' .. core
+local most = tonumber(ARGV[4])`], piece_0, piece_117, ["lua/schedule/runs.lua", 13, `local key = root .. 'sched:' .. core
 if call('HGET', key, 'a') ~= account then return { 0, {} } end
 local members = call('ZREVRANGE', key .. ':runs', offset, offset + most - 1)
 local rows = {}
@@ -5313,7 +5337,7 @@ local core = ARGV[1]
 local template = ARGV[2]
 local batch = ARGV[3]
 local base = ARGV[4]
-local ttl_ms = tonumber(ARGV[5])`], piece_0, piece_113, ["lua/schedule/stage.lua", 15, `local from = schedule_segment({ key = root .. 'sched:' .. core }, template, base)
+local ttl_ms = tonumber(ARGV[5])`], piece_0, piece_112, ["lua/schedule/stage.lua", 15, `local from = schedule_segment({ key = root .. 'sched:' .. core }, template, base)
 local to = root .. 'b:' .. batch .. ':+new:' .. base
 if call('COPY', from, to, 'REPLACE') == 0 then return 0 end
 call('PEXPIRE', to, ttl_ms)
@@ -5350,7 +5374,7 @@ local now_ms = tonumber(table.remove(ARGV)) or (function() local t = redis.call(
 
 
 
-local parts = ARGV`], piece_0, piece_1, piece_4, piece_5, piece_6, piece_7, piece_8, piece_9, piece_50, piece_10, piece_11, piece_12, piece_13, piece_14, piece_15, piece_16, piece_17, piece_18, piece_19, piece_20, piece_21, piece_22, piece_23, piece_24, piece_25, piece_26, piece_27, piece_28, piece_29, piece_30, piece_31, piece_47, piece_32, piece_33, piece_34, piece_35, piece_36, piece_37, piece_38, piece_39, piece_40, piece_116, piece_113, piece_118, piece_119, piece_43, ["lua/schedule/trigger.lua", 21, `local s = schedule_load(core, account)
+local parts = ARGV`], piece_0, piece_1, piece_4, piece_5, piece_6, piece_7, piece_8, piece_9, piece_50, piece_10, piece_11, piece_12, piece_13, piece_14, piece_15, piece_16, piece_17, piece_18, piece_19, piece_20, piece_21, piece_22, piece_23, piece_24, piece_25, piece_26, piece_27, piece_28, piece_29, piece_30, piece_31, piece_47, piece_32, piece_33, piece_34, piece_35, piece_36, piece_37, piece_38, piece_39, piece_40, piece_115, piece_112, piece_117, piece_118, piece_43, ["lua/schedule/trigger.lua", 21, `local s = schedule_load(core, account)
 if not s then return { 'missing', '', '', 0, 0, 0 } end
 if idem_taken() then return { 'taken', '', '', 0, 0, 0 } end
 local before = operation_before(op, now_ms)
@@ -5573,37 +5597,37 @@ local account = ARGV[3]
 local limiter = ARGV[4]
 local keep_ms = tonumber(ARGV[5])
 local tray_keep_ms = tonumber(ARGV[6])
-local now_ms = tonumber(ARGV[7]) or (function() local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000) end)()`], piece_0, piece_1, piece_3, piece_4, piece_5, piece_120, piece_6, piece_45, piece_9, piece_88, piece_10, piece_11, piece_12, piece_13, piece_14, piece_15, piece_16, piece_85, piece_17, piece_18, piece_19, piece_20, piece_21, piece_22, piece_23, piece_24, piece_25, piece_26, piece_27, piece_28, piece_29, piece_86, ["lua/lib/outbox.lua", 88, `local function outbox_leave(now, lane, flow, entry, index)
-  local field = string.format('%s %s,%.0f,%.0f', lane, entry.core, entry.to, entry.attempts)
-  local seq = outbox_send(now, partition_of(lane), 'leave', string.format('%s %.0f', field, index))
-  local function piece(from, to)
-    if from > to then return end
-    local text = flow .. '|' .. entry_of(entry.core, from, to, entry.attempts, entry.recoveries, entry.timeout_s, entry.due_ms, entry.limit)
-    away_set(away_field(lane, text), seq .. ' ' .. text, now)
-  end
-  away_forget(field)
-  piece(entry.from, index - 1)
-  piece(index + 1, entry.to)
-end`], piece_31, piece_47, piece_54, ["lua/lib/limited.lua", 110, `local LEAVE_NAMES_MAX = 1000
+local now_ms = tonumber(ARGV[7]) or (function() local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000) end)()`], piece_0, piece_1, piece_3, piece_4, piece_5, piece_119, piece_6, piece_45, piece_9, piece_87, piece_10, piece_11, piece_12, piece_13, piece_14, piece_15, piece_16, piece_84, piece_17, piece_18, piece_19, piece_20, piece_21, piece_22, piece_23, piece_24, piece_25, piece_26, piece_27, piece_31, piece_47, piece_54, ["lua/lib/limited.lua", 112, `local LEAVE_NAMES_MAX = 250
 local function limited_leave(b, now, index, limiter)
   local lane = lane_of_name(b, limiter, index)
-  if not lane then return end
-  local fields = {}
-  local function add(to, attempts) fields[#fields + 1] = string.format('%s %s,%.0f,%.0f', lane, b.core, to, attempts_first(b) + attempts) end
+  if not lane or call('EXISTS', root .. 'away') == 0 then return end
+  local prefix, first = lane .. ' ' .. b.core .. ',', attempts_first(b)
   local _, last = segment_bounds(b, index)
-  for to = index, last do
+  local names = {}
+  local function held()
+    local entries = #names > 0 and call('HMGET', root .. 'away', unpack(names, 1, #names)) or {}
+    for i = 1, #entries do
+      local text = string.match(entries[i] or '', '^%d+ [^|]+|(.*)$')
+      if text and entry_read(text).from <= index then
+        outbox_send(now, partition_of(lane), 'leave', names[i] .. ' ' .. whole(index))
+        return true
+      end
+    end
+    names = {}
+    return false
+  end
+  local function add(to, attempts) names[#names + 1] = prefix .. whole(to) .. ',' .. whole(first + attempts) end
+
+  for attempts = 0, ROUND_ATTEMPTS - 1 do add(index, attempts) end
+  add(last, 0)
+  add(last, 1)
+  if held() then return end
+  for to = index + 1, last - 1 do
     add(to, 0)
     add(to, 1)
+    if #names >= LEAVE_NAMES_MAX and held() then return end
   end
-  for attempts = 2, ROUND_ATTEMPTS - 1 do add(index, attempts) end
-  for at = 1, #fields, LEAVE_NAMES_MAX do
-    local held = call('HMGET', root .. 'away', unpack(fields, at, math.min(at + LEAVE_NAMES_MAX - 1, #fields)))
-    for i = 1, #held do
-      local flow, text = string.match(held[i] or '', '^%d+ ([^|]+)|(.*)$')
-      local entry = text and entry_read(text)
-      if entry and entry.from <= index then return outbox_leave(now, lane, flow, entry, index) end
-    end
-  end
+  held()
 end`], piece_41, piece_42, ["lua/task/cancel.lua", 17, `local b = batch_load(core)
 if not b or b.a ~= account or b.s == 'deleted' or index >= b.n then return 'missing' end
 local state = call('GETRANGE', b.key .. ':s', index, index)
@@ -5656,7 +5680,7 @@ local now_ms = tonumber(table.remove(ARGV)) or (function() local t = redis.call(
 
 
 
-local parts = ARGV`], piece_0, piece_1, piece_4, piece_5, piece_6, piece_7, piece_8, piece_9, piece_10, piece_11, piece_12, piece_13, piece_14, piece_15, piece_16, piece_105, piece_17, piece_18, piece_19, piece_20, piece_21, piece_22, piece_23, piece_24, piece_25, piece_26, piece_27, piece_28, piece_29, piece_30, piece_31, piece_32, piece_33, piece_34, piece_35, piece_36, piece_37, piece_38, ["lua/lib/append.lua", 48, `local function pages_cut(records, place)
+local parts = ARGV`], piece_0, piece_1, piece_4, piece_5, piece_6, piece_7, piece_8, piece_9, piece_10, piece_11, piece_12, piece_13, piece_14, piece_15, piece_16, piece_104, piece_17, piece_18, piece_19, piece_20, piece_21, piece_22, piece_23, piece_24, piece_25, piece_26, piece_27, piece_28, piece_29, piece_30, piece_31, piece_32, piece_33, piece_34, piece_35, piece_36, piece_37, piece_38, ["lua/lib/append.lua", 48, `local function pages_cut(records, place)
   local pages, from, at = {}, 1, 1
   while at <= #records do
     at = at + 4 + struct.unpack('>I4', records, at)
@@ -5793,7 +5817,7 @@ local cost = tonumber(ARGV[7])
 local valid_ms = tonumber(ARGV[8])
 local due_ms = tonumber(ARGV[9])
 local expiration_ms = tonumber(ARGV[10])
-local now_ms = tonumber(ARGV[11]) or (function() local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000) end)()`], piece_0, piece_1, piece_3, piece_4, piece_5, piece_120, piece_6, piece_7, piece_9, piece_10, piece_11, piece_12, piece_13, piece_14, piece_15, piece_16, piece_17, piece_18, piece_19, piece_20, piece_21, piece_22, piece_23, piece_24, piece_25, piece_26, piece_27, piece_28, piece_29, piece_30, piece_31, piece_47, piece_32, piece_33, piece_34, piece_35, piece_54, piece_78, piece_79, piece_80, piece_55, piece_81, piece_82, piece_83, ["lua/task/retry.lua", 21, `local b = batch_load(core)
+local now_ms = tonumber(ARGV[11]) or (function() local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000) end)()`], piece_0, piece_1, piece_3, piece_4, piece_5, piece_119, piece_6, piece_7, piece_9, piece_10, piece_11, piece_12, piece_13, piece_14, piece_15, piece_16, piece_17, piece_18, piece_19, piece_20, piece_21, piece_22, piece_23, piece_24, piece_25, piece_26, piece_27, piece_28, piece_29, piece_30, piece_31, piece_47, piece_32, piece_33, piece_34, piece_35, piece_54, piece_77, piece_78, piece_79, piece_55, piece_80, piece_81, piece_82, ["lua/task/retry.lua", 21, `local b = batch_load(core)
 if not b or b.a ~= account or b.s == 'deleted' or index >= b.n then return 'missing' end
 local byte = call('GETRANGE', b.key .. ':s', index, index)
 local round = not batch_live(b)

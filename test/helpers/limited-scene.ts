@@ -113,6 +113,7 @@ type Make = (scene: LimitedScene) => ScriptCall & { late_ms?: number };
 
 export const LIMIT_CALLS: Record<string, Make[]> = {
   'batch/cancel': [({ batch: core }) => ({ core, account: ACCOUNT, keep_ms: 1 })],
+  'task/cancel': [({ batch: core }) => ({ ...KEEP, core, index: 83, account: ACCOUNT, limiter: 'points' })],
   'limiter/create': [
     (scene) => ({
       ...recordArgs(scene, scene.window),

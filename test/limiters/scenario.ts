@@ -157,7 +157,7 @@ export class Scenario extends Life {
     const { batch, index, key } = waits ?? { batch: core, index: next, key: `${core},${next}` };
     this.queue = this.queue.filter((task) => task !== waits);
     if (waits !== null) this.dropped += 1;
-    for (const task of this.queue) if (task.key === key && task.index < index) task.key = `${batch},${index - 1}`;
+    this.left.add(key);
     this.say(`leave ${batch} ${index}`);
     await this.lane.receive(this.s, `leave ${this.lane.core} ${key},0 ${index}`);
   }
