@@ -7,8 +7,8 @@ import type { TaskInput } from '../schema/types.gen.ts';
 import * as batches from '../store/batches.ts';
 import { readRecord } from '../store/idempotency.ts';
 import { readTask } from '../store/listing.ts';
+import * as oneTask from '../store/one-task.ts';
 import type { NewTask } from '../store/records.ts';
-import * as rounds from '../store/rounds.ts';
 import type { TaskRow } from '../store/task-rows.ts';
 import type { Answer, Call } from './call.ts';
 import type { ApiContext } from './context.ts';
@@ -133,7 +133,7 @@ export async function cancelTask(context: ApiContext, call: Call): Promise<Answe
     const found = await readTask(context.client, call.account_id, core, index);
     if (found === null) throw missing(call);
     const limiter = headOf(found.row).rate_limiter ?? '';
-    const outcome = await batches.cancelTask(context.client, call.account_id, core, index, limiter, context.keep);
+    const outcome = await oneTask.cancelTask(context.client, call.account_id, core, index, limiter, context.keep);
     if (outcome === 'missing') throw missing(call);
     if (outcome === 'state') throw await stateError(context, call, 'Only a task that is queued can be cancelled.');
     if (limiter !== '') await context.relay(partitionOf(core));
@@ -149,7 +149,7 @@ export async function retryTask(context: ApiContext, call: Call): Promise<Answer
     const head = headOf(found.row);
     const url = typeof head.target === 'string' ? head.target : head.target.url;
     const { rate_limiter: name, points_cost: cost = 1, execute_after, valid_until } = head;
-    const outcome = await rounds.retryTask(context.client, call.account_id, core, index, {
+    const outcome = await oneTask.retryTask(context.client, call.account_id, core, index, {
       origin: originOf(url).hash,
       timeout_s: Math.ceil(head.timeout ?? DEFAULT_TIMEOUT_S),
       due_ms: timeOf(execute_after),

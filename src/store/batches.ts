@@ -7,7 +7,7 @@ import { type IdemArgs, NO_RECORD } from './idempotency.ts';
 import { keys } from './keys.ts';
 import { encodePages, lanesOf, type NamedLane, type NewSegment, type NewTask, type Run, runsOf, segmentFields } from './records.ts';
 import { execPipeline, type RedisClient } from './script.ts';
-import { batchAdd, batchCancel, batchCreate, batchDelete, batchRelease, taskCancel, taskCreate } from './scripts.gen.ts';
+import { batchAdd, batchCancel, batchCreate, batchDelete, batchRelease, taskCreate } from './scripts.gen.ts';
 
 export type BatchStatus = 'pending' | 'processing' | 'completed' | 'failed' | 'expired' | 'cancelled';
 
@@ -325,18 +325,6 @@ export async function createTasks(
     },
   );
   return core === '' ? null : { core, first, created_ms };
-}
-
-/** `limiter` is the name of the task's, '' for none. `cancelled` (also when it was before), `missing`, or `state`: running or finished. */
-export async function cancelTask(
-  client: RedisClient,
-  account_id: string,
-  core: string,
-  index: number,
-  limiter: string,
-  keep: Keep,
-): Promise<string> {
-  return taskCancel.call(client, { meta: keys.partition(partitionOf(core)) }, { core, index, account: account_id, limiter, ...keep });
 }
 
 /** `dropped`: notifications that were not delivered. */

@@ -1,12 +1,10 @@
-// Rounds: failed tasks of a finished batch, or of a tray, run again.
+// Rounds: the failed tasks of a finished batch run again.
 import { partitionOf } from '../base/id.ts';
-import { SWEEP_TASKS_MAX } from '../base/limits.ts';
 import type { BatchChange, BatchStatus } from './batches.ts';
 import { type IdemArgs, NO_RECORD } from './idempotency.ts';
 import { keys } from './keys.ts';
-import type { TaskLimit } from './records.ts';
 import type { RedisClient } from './script.ts';
-import { batchRetry, batchSweep, taskRetry } from './scripts.gen.ts';
+import { batchRetry } from './scripts.gen.ts';
 
 export interface RetryBatch {
   account_id: string;
@@ -45,29 +43,5 @@ export async function retryBatch(client: RedisClient, retry: RetryBatch): Promis
       return { kind: 'taken' };
     default:
       return { kind: 'missing' };
-  }
-}
-
-/** What the task itself says; its limiter is the one that the name meant when it was made. */
-export interface TaskToRetry {
-  origin: string;
-  timeout_s: number;
-  /** Its `execute_after`, 0 for none. */
-  due_ms: number;
-  /** How long a round may take. */
-  expiration_ms: number;
-  limiter?: Pick<TaskLimit, 'name' | 'cost' | 'valid_ms'> | null;
-}
-
-/** `queued`, `missing`, or `state`: not failed, or its batch is over and has not failed. */
-export async function retryTask(client: RedisClient, account_id: string, core: string, index: number, task: TaskToRetry): Promise<string> {
-  const place = { meta: keys.partition(partitionOf(core)) };
-  const { origin, timeout_s, due_ms, expiration_ms, limiter } = task;
-  const limit = { limiter: limiter?.name ?? '', cost: limiter?.cost ?? 0, valid_ms: limiter?.valid_ms ?? 0 };
-  const args = { core, index, account: account_id, origin, timeout_s, due_ms, expiration_ms, ...limit };
-  for (;;) {
-    const outcome = await taskRetry.call(client, place, args);
-    if (outcome !== 'sweep') return outcome;
-    while ((await batchSweep.call(client, place, { core, account: account_id, tasks_max: SWEEP_TASKS_MAX })) === 1);
   }
 }

@@ -163,6 +163,7 @@ export const LIMIT_CALLS: Record<string, Make[]> = {
       account: ACCOUNT,
       origin: 'o1',
       timeout_s: 30,
+      due_ms: 0,
       limiter: 'window',
       cost: 1,
       valid_ms: 0,

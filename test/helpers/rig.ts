@@ -6,6 +6,7 @@ import { newCore, partitionOf } from '../../src/base/id.ts';
 import * as batches from '../../src/store/batches.ts';
 import { encodeAdded, encodeTasks } from '../../src/store/encoded.ts';
 import { keys } from '../../src/store/keys.ts';
+import * as oneTask from '../../src/store/one-task.ts';
 import {
   type Claimed,
   type ClaimReply,
@@ -231,13 +232,13 @@ export class Rig {
   }
 
   async cancelTask(core: string, index: number, account = ACCOUNT, limiter = ''): Promise<string> {
-    const outcome = await batches.cancelTask(this.redis, account, core, index, limiter, SETTINGS);
+    const outcome = await oneTask.cancelTask(this.redis, account, core, index, limiter, SETTINGS);
     await this.check(partitionOf(core));
     return outcome;
   }
 
-  async retryTask(core: string, index: number, account = ACCOUNT, origin = 'o1', more: Partial<rounds.TaskToRetry> = {}): Promise<string> {
-    const outcome = await rounds.retryTask(this.redis, account, core, index, {
+  async retryTask(core: string, index: number, account = ACCOUNT, origin = 'o1', more: Partial<oneTask.TaskToRetry> = {}): Promise<string> {
+    const outcome = await oneTask.retryTask(this.redis, account, core, index, {
       origin,
       timeout_s: 30,
       due_ms: 0,

@@ -55,6 +55,7 @@ const ADD = { account: ACCOUNT, expires_from_ms: 0, expiration_ms: DAY_MS, ...ID
 const KEEP = { keep_ms: SETTINGS.keep_ms, tray_keep_ms: SETTINGS.tray_keep_ms };
 const CLAIM = { suspects: 1, recoveries_max: 3, grace_ms: 5000, room: 1000, notes: 100, limits: [0, 0] };
 const NO_LIMIT = { limiter: '', cost: 0, valid_ms: 0 };
+const RETRY = { account: ACCOUNT, origin: 'o1', timeout_s: 30, due_ms: 0, ...NO_LIMIT, expiration_ms: DAY_MS };
 const TICK = { ...KEEP, silence_ms: SETTINGS.silence_ms, gap_ms: SETTINGS.gap_ms, recoveries_max: 3, pressure: 0 };
 
 const TRIGGER = { ...IDEM, account: ACCOUNT, template: '1', op: 'op6', staged: 0, trace: '' };
@@ -230,26 +231,8 @@ const CALLS: Record<string, ((scene: Scene) => Call & { late_ms?: number })[]> =
     }),
   ],
   'task/retry': [
-    ({ running: core, flown }) => ({
-      core,
-      index: (flown[0]?.index ?? 0) - 6,
-      account: ACCOUNT,
-      origin: 'o1',
-      timeout_s: 30,
-      due_ms: 0,
-      ...NO_LIMIT,
-      expiration_ms: DAY_MS,
-    }),
-    ({ failed: core }) => ({
-      core,
-      index: 7,
-      account: ACCOUNT,
-      origin: 'o1',
-      timeout_s: 30,
-      due_ms: 0,
-      ...NO_LIMIT,
-      expiration_ms: DAY_MS,
-    }),
+    ({ running: core, flown }) => ({ ...RETRY, core, index: (flown[0]?.index ?? 0) - 6 }),
+    ({ failed: core }) => ({ ...RETRY, core, index: 7 }),
   ],
 };
 
