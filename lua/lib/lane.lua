@@ -78,7 +78,7 @@ local function lane_load(core, now_us)
   for i, field in ipairs(LANE_FIELDS) do
     if v[i] then lane[field] = LANE_TEXTS[field] and v[i] or tonumber(v[i]) end
   end
-  lane.skew, lane.seq, lane.waiting = lane.skew or 0, lane.seq or LANE_SEQ_FIRST, lane.waiting or 0
+  lane.skew, lane.seq, lane.waiting = lane.skew or 0, lane.seq or LANE_SEQ_FIRST, math.max(0, lane.waiting or 0)
   lane.seen, lane.fresh, lane.idle = lane.seen or lane.seq, lane.fresh or 0, lane.idle or 0
   lane.v = now_us + lane.skew
   if lane.t and lane.v < lane.t then
@@ -187,8 +187,9 @@ local function lane_count(lane, range, tasks)
     batch.over_tasks = batch.over_tasks + tasks
     return
   end
-  batch.waiting = batch.waiting + tasks
-  lane.waiting = lane.waiting + tasks
+  -- A version before this one counts those too that have left a range.
+  batch.waiting = math.max(0, batch.waiting + tasks)
+  lane.waiting = math.max(0, lane.waiting + tasks)
   if lane.waiting > lane.queued_max then lane.queued_max = lane.waiting end
   if range.place + range.from >= lane.seen then lane.fresh = lane.fresh + tasks end
 end

@@ -106,14 +106,28 @@ local function lane_of_name(b, name, index)
   return lane, kind
 end
 
+-- Where what a lane says of a range that is away begins (`from`) behind what `away` says of it (`held`, of `flow`, by message `seq`), this side has failed
+-- over and lost what came before: what still waits of that is remembered as if the lane held it, and found by the sweep.
+local function limited_lost(lane, seq, flow, held, from, now)
+  if not held or held.from >= from then return end
+  local first = string.find(limited_states(batch_load(held.core), held, from - 1), '[qr]')
+  if not first then return end
+  local text = flow .. '|' .. entry_of(held.core, held.from + first - 1, from - 1, held.attempts, held.recoveries, held.timeout_s,
+    held.due_ms, held.limit)
+  away_set(away_field(lane, text), seq .. ' ' .. text, now)
+end
+
 -- A task was cancelled: where its lane holds it, it leaves, so that nobody behind it waits for it. Of its range `away` knows the end: that
--- task or one behind it in its segment, where it waits for its first attempt or its second, or was given back; a later attempt waits alone.
+-- task or one behind it in its segment. One that never started (byte `q`) waits for its first attempt; of others that one was given back, a second
+-- attempt may have neighbours, and a later one waits alone.
 -- What `away` says stays as it is, as the lane's next grants of the range will find it: they pass over the task.
 local LEAVE_NAMES_MAX = 250
-local function limited_leave(b, now, index, limiter)
+local function limited_leave(b, now, index, byte, limiter)
   local lane = lane_of_name(b, limiter, index)
   if not lane or call('EXISTS', root .. 'away') == 0 then return end
   local prefix, first = lane .. ' ' .. b.core .. ',', attempts_first(b)
+  local suffixes = { ',' .. whole(first) }
+  if byte == 'r' then suffixes[2] = ',' .. whole(first + 1) end
   local _, last = segment_bounds(b, index)
   local names = {}
   local function held()
@@ -128,15 +142,19 @@ local function limited_leave(b, now, index, limiter)
     names = {}
     return false
   end
-  local function add(to, attempts) names[#names + 1] = prefix .. whole(to) .. ',' .. whole(first + attempts) end
+  local function add(to)
+    to = prefix .. whole(to)
+    for _, suffix in ipairs(suffixes) do names[#names + 1] = to .. suffix end
+  end
   -- The likely ones before all others.
-  for attempts = 0, ROUND_ATTEMPTS - 1 do add(index, attempts) end
-  add(last, 0)
-  add(last, 1)
+  add(index)
+  add(last)
+  if byte == 'r' then
+    for attempts = 2, ROUND_ATTEMPTS - 1 do names[#names + 1] = prefix .. whole(index) .. ',' .. whole(first + attempts) end
+  end
   if held() then return end
   for to = index + 1, last - 1 do
-    add(to, 0)
-    add(to, 1)
+    add(to)
     if #names >= LEAVE_NAMES_MAX and held() then return end
   end
   held()

@@ -6,6 +6,7 @@
 -- @arg   index     int     its place in it
 -- @arg   account   string  account id
 -- @arg   limiter   string  name of its rate limiter, '' for none
+-- @arg   due_ms    int     its execute_after, 0 for none
 -- @arg   keep_ms   int     how long a finished batch stays
 -- @arg   tray_keep_ms int  how long a finished tray stays
 -- @arg   now_ms    now     this shard's clock
@@ -24,7 +25,8 @@ if not batch_live(b) then return b.s == 'cancelled' and 'cancelled' or 'state' e
 b.x = b.x + 1
 batch_ended(b, index, 1, 'x')
 batch_end(b, now_ms, b.s == 'tray' and tray_keep_ms or keep_ms)
-if limiter ~= '' then limited_leave(b, now_ms, index, limiter) end
+-- Before its time it is in no line.
+if limiter ~= '' and due_ms <= now_ms then limited_leave(b, now_ms, index, state, limiter) end
 notify_plan(now_ms)
 call('SETRANGE', b.key .. ':s', index, 'x')
 batch_save(now_ms)

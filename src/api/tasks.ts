@@ -132,8 +132,9 @@ export async function cancelTask(context: ApiContext, call: Call): Promise<Answe
     const { core, index } = placeOf(call);
     const found = await readTask(context.client, call.account_id, core, index);
     if (found === null) throw missing(call);
-    const limiter = headOf(found.row).rate_limiter ?? '';
-    const outcome = await oneTask.cancelTask(context.client, call.account_id, core, index, limiter, context.keep);
+    const { rate_limiter: limiter = '', execute_after } = headOf(found.row);
+    const task = { core, index, limiter, due_ms: timeOf(execute_after) };
+    const outcome = await oneTask.cancelTask(context.client, call.account_id, task, context.keep);
     if (outcome === 'missing') throw missing(call);
     if (outcome === 'state') throw await stateError(context, call, 'Only a task that is queued can be cancelled.');
     if (limiter !== '') await context.relay(partitionOf(core));

@@ -7,16 +7,18 @@ import type { TaskLimit } from './records.ts';
 import type { RedisClient } from './script.ts';
 import { batchSweep, taskCancel, taskRetry } from './scripts.gen.ts';
 
-/** `limiter` is the name of the task's, '' for none. `cancelled` (also when it was before), `missing`, or `state`: running or finished. */
-export async function cancelTask(
-  client: RedisClient,
-  account_id: string,
-  core: string,
-  index: number,
-  limiter: string,
-  keep: Keep,
-): Promise<string> {
-  return taskCancel.call(client, { meta: keys.partition(partitionOf(core)) }, { core, index, account: account_id, limiter, ...keep });
+export interface TaskToCancel {
+  core: string;
+  index: number;
+  /** Name of its rate limiter, '' for none. */
+  limiter: string;
+  /** Its `execute_after`, 0 for none. */
+  due_ms: number;
+}
+
+/** `cancelled` (also when it was before), `missing`, or `state`: running or finished. */
+export async function cancelTask(client: RedisClient, account_id: string, task: TaskToCancel, keep: Keep): Promise<string> {
+  return taskCancel.call(client, { meta: keys.partition(partitionOf(task.core)) }, { ...task, account: account_id, ...keep });
 }
 
 /** What the task itself says; its limiter is the one that the name meant when it was made. */

@@ -298,7 +298,7 @@ const piece_35: Piece = ["lua/lib/limited.lua", 57, `local function run_enqueue(
   limited_enqueue(b, now, due_ms, flow, { core = b.core, from = from, to = to, attempts = attempts, recoveries = 0, timeout_s = timeout_s,
     due_ms = at_ms, limit = string.format(';%s,%s,%s,%.0f,%s', lane, kind, cost, at_ms, valid_ms) })
 end`];
-const piece_36: Piece = ["lua/lib/limited.lua", 161, `local function lanes_read(b, parts, at, first)
+const piece_36: Piece = ["lua/lib/limited.lua", 179, `local function lanes_read(b, parts, at, first)
   local list = {}
   for k = 0, tonumber(parts[at]) - 1 do
     local name, lane, kind = parts[at + 1 + k * 3], parts[at + 2 + k * 3], parts[at + 3 + k * 3]
@@ -734,7 +734,7 @@ const piece_47: Piece = ["lua/lib/outbox.lua", 132, `local function outbox_bell(
   if #outbox_plans_made > 0 then call('SPUBLISH', root .. 'bell', 'o') end
 end`];
 const piece_48: Piece = ["lua/lib/limited.lua", 12, `local LANES_MAX = 1000`];
-const piece_49: Piece = ["lua/lib/limited.lua", 146, `local function limited_drop(b, now)
+const piece_49: Piece = ["lua/lib/limited.lua", 164, `local function limited_drop(b, now)
   local told = {}
   for i, lanes in ipairs(call('HVALS', b.key .. ':lanes')) do
     if i > LANES_MAX then break end -- what is left turns out to be gone when it is granted
@@ -1277,7 +1277,7 @@ const piece_65: Piece = ["lua/lib/lane.lua", 72, `local function lane_load(core,
   for i, field in ipairs(LANE_FIELDS) do
     if v[i] then lane[field] = LANE_TEXTS[field] and v[i] or tonumber(v[i]) end
   end
-  lane.skew, lane.seq, lane.waiting = lane.skew or 0, lane.seq or LANE_SEQ_FIRST, lane.waiting or 0
+  lane.skew, lane.seq, lane.waiting = lane.skew or 0, lane.seq or LANE_SEQ_FIRST, math.max(0, lane.waiting or 0)
   lane.seen, lane.fresh, lane.idle = lane.seen or lane.seq, lane.fresh or 0, lane.idle or 0
   lane.v = now_us + lane.skew
   if lane.t and lane.v < lane.t then
@@ -1368,10 +1368,10 @@ const piece_72: Piece = ["lua/lib/lane.lua", 132, `local function lane_entry_tex
   return string.format('%s|%s,%.0f,%.0f,%s,%s,%s,%s;%s,%s,%s,%.0f,%.0f', range.flow, range.core, from, to, range.attempts,
     range.recoveries, range.timeout_s, range.due_ms, lane.core, kind, cost, range.first_ms, range.valid_ms)
 end`];
-const piece_73: Piece = ["lua/lib/lane.lua", 197, `local function lane_wake(lane, at_us)
+const piece_73: Piece = ["lua/lib/lane.lua", 198, `local function lane_wake(lane, at_us)
   if not lane.wake or at_us < lane.wake then lane.wake = at_us end
 end`];
-const piece_74: Piece = ["lua/lib/lane.lua", 300, `local function lane_plan()
+const piece_74: Piece = ["lua/lib/lane.lua", 301, `local function lane_plan()
   for _, lane in ipairs(lanes_loaded) do tally_plan(lane) end
 end
 
@@ -1647,16 +1647,17 @@ local function lane_count(lane, range, tasks)
     batch.over_tasks = batch.over_tasks + tasks
     return
   end
-  batch.waiting = batch.waiting + tasks
-  lane.waiting = lane.waiting + tasks
+
+  batch.waiting = math.max(0, batch.waiting + tasks)
+  lane.waiting = math.max(0, lane.waiting + tasks)
   if lane.waiting > lane.queued_max then lane.queued_max = lane.waiting end
   if range.place + range.from >= lane.seen then lane.fresh = lane.fresh + tasks end
 end`];
-const piece_102: Piece = ["lua/lib/lane.lua", 202, `local function lane_invalid_at(lane, range)
+const piece_102: Piece = ["lua/lib/lane.lua", 203, `local function lane_invalid_at(lane, range)
   if range.valid_ms > 0 then return range.valid_ms * 1000 end
   return lane_limited(lane) and lane.valid_s and range.first_ms * 1000 + lane.valid_s * 1000000 or math.huge
 end`];
-const piece_103: Piece = ["lua/lib/lane.lua", 254, `local function lane_take(lane, range, from)
+const piece_103: Piece = ["lua/lib/lane.lua", 255, `local function lane_take(lane, range, from)
   local passed, left = 0, nil
   for _, index in ipairs(range.left or {}) do
     if index > from then
@@ -3169,11 +3170,18 @@ local messages = ARGV`], piece_0, piece_1, piece_3, piece_4, piece_83, piece_6, 
   local plan = away_plans[field]
   if plan then return plan.value or nil end
   return call('HGET', root .. 'away', field) or nil
-end`], piece_85, piece_31, piece_89, piece_32, piece_86, piece_90, piece_91, piece_92, piece_93, piece_94, piece_95, piece_77, piece_78, piece_96, piece_79, piece_97, piece_41, piece_42, ["lua/outbox/receive.lua", 25, `local FAILED_MAX = 1000
+end`], piece_85, piece_31, piece_89, piece_32, piece_86, piece_90, piece_91, piece_92, ["lua/lib/limited.lua", 111, `local function limited_lost(lane, seq, flow, held, from, now)
+  if not held or held.from >= from then return end
+  local first = string.find(limited_states(batch_load(held.core), held, from - 1), '[qr]')
+  if not first then return end
+  local text = flow .. '|' .. entry_of(held.core, held.from + first - 1, from - 1, held.attempts, held.recoveries, held.timeout_s,
+    held.due_ms, held.limit)
+  away_set(away_field(lane, text), seq .. ' ' .. text, now)
+end`], piece_93, piece_94, piece_95, piece_77, piece_78, piece_96, piece_79, piece_97, piece_41, piece_42, ["lua/outbox/receive.lua", 25, `local FAILED_MAX = 1000
 local now_ms = math.floor(now_us / 1000)
 
 source_ms = math.max(source_ms, now_us / 1000 - ahead_ms)
-local kinds = {}`], piece_56, piece_98, piece_57, piece_68, piece_58, piece_59, piece_60, piece_61, piece_62, piece_63, piece_69, piece_64, piece_70, piece_65, piece_71, piece_99, piece_72, ["lua/lib/lane.lua", 138, `local function lane_key(range) return range.core .. ',' .. lane_text(range.to) .. ',' .. range.attempts end`], piece_100, piece_101, piece_73, piece_102, ["lua/lib/lane.lua", 207, `local function lane_add(lane, range)
+local kinds = {}`], piece_56, piece_98, piece_57, piece_68, piece_58, piece_59, piece_60, piece_61, piece_62, piece_63, piece_69, piece_64, piece_70, piece_65, piece_71, piece_99, piece_72, ["lua/lib/lane.lua", 138, `local function lane_key(range) return range.core .. ',' .. lane_text(range.to) .. ',' .. range.attempts end`], piece_100, piece_101, piece_73, piece_102, ["lua/lib/lane.lua", 208, `local function lane_add(lane, range)
   if lane.waiting == 0 then lane_wake(lane, lane.now) end
   local invalid_at = lane_invalid_at(lane, range)
   if invalid_at < math.huge then lane_wake(lane, invalid_at) end
@@ -3217,7 +3225,7 @@ local function lane_return(lane, range, place)
   lane_add(lane, range)
 
   lane_wake(lane, lane.now)
-end`], piece_103, ["lua/lib/lane.lua", 278, `local function lane_drop(lane, core)
+end`], piece_103, ["lua/lib/lane.lua", 279, `local function lane_drop(lane, core)
   local batch = lane_batch(lane, core)
   if batch.waiting == 0 then return end
   batch.over, batch.over_tasks = lane.seq, batch.over_tasks + batch.waiting
@@ -3266,7 +3274,10 @@ local failed_count = 0
 kinds.fail = function(body, _, now)
   local lane, code, text = string.match(body, '^(%w+) ([%w_]+) [^|]+|(.*)$')
   local entry = entry_read(text)
-  away_forget(away_field(lane, body))
+  local field = away_field(lane, body)
+  local seq, flow, before = string.match(away_get(field) or '', '^(%d+) ([^|]+)|(.*)$')
+  away_forget(field)
+  limited_lost(lane, seq, flow, before and entry_read(before), entry.from, now)
   local b = batch_load(entry.core)
   local json = string.format('[%.0f,%.0f,%.0f,null,null,"%s","%s"]', now, entry.attempts % ROUND_ATTEMPTS, entry.recoveries, code, FAILURES[code] or code)
   local states = limited_states(b, entry)
@@ -3300,7 +3311,7 @@ end`], ["lua/lib/receive/free.lua", 3, `kinds.free = function(body, _, now_ms)
     lane.machine.done(lane, batch, tonumber(from), tonumber(to))
     lane_eased(lane)
   end
-end`], ["lua/lib/receive/grant.lua", 8, `local function grant_away(field, entry, to, now)
+end`], ["lua/lib/receive/grant.lua", 7, `local function grant_away(field, entry, to, now)
   local seq, flow, text = string.match(away_get(field) or '', '^(%d+) ([^|]+)|(.*)$')
   local held = text and entry_read(text)
   if entry.to == to then
@@ -3309,12 +3320,7 @@ end`], ["lua/lib/receive/grant.lua", 8, `local function grant_away(field, entry,
     away_set(field, seq .. ' ' .. flow .. '|' .. entry_of(held.core, entry.to + 1, held.to, held.attempts, held.recoveries, held.timeout_s,
       held.due_ms, held.limit), now)
   end
-  if not held or held.from >= entry.from then return end
-  local first = string.find(limited_states(batch_load(entry.core), held, entry.from - 1), '[qr]')
-  if not first then return end
-  text = flow .. '|' .. entry_of(held.core, held.from + first - 1, entry.from - 1, held.attempts, held.recoveries, held.timeout_s,
-    held.due_ms, held.limit)
-  away_set(away_field(string.match(field, '^%w+'), text), seq .. ' ' .. text, now)
+  limited_lost(string.match(field, '^%w+'), seq, flow, held, entry.from, now)
 end
 
 kinds.grant = function(body, source_ms, now, unsure_ms)
@@ -5582,10 +5588,10 @@ return now_ms + ttl_ms`]],
 });
 
 /** Cancels one task that is not running and not finished. The lane of its limiter is told. See lua/task/cancel.lua. */
-export const taskCancel = script<{ meta: string }, { core: string; index: number; account: string; limiter: string; keep_ms: number; tray_keep_ms: number; now_ms?: number | '' | undefined }, string>({
+export const taskCancel = script<{ meta: string }, { core: string; index: number; account: string; limiter: string; due_ms: number; keep_ms: number; tray_keep_ms: number; now_ms?: number | '' | undefined }, string>({
   name: 'task/cancel',
   keys: ["meta"],
-  args: [["core","string"],["index","int"],["account","string"],["limiter","string"],["keep_ms","int"],["tray_keep_ms","int"],["now_ms","now"]],
+  args: [["core","string"],["index","int"],["account","string"],["limiter","string"],["due_ms","int"],["keep_ms","int"],["tray_keep_ms","int"],["now_ms","now"]],
   rest: null,
   pieces: [["lua/task/cancel.lua", 1, `#!lua flags=allow-oom
 
@@ -5595,13 +5601,16 @@ local core = ARGV[1]
 local index = tonumber(ARGV[2])
 local account = ARGV[3]
 local limiter = ARGV[4]
-local keep_ms = tonumber(ARGV[5])
-local tray_keep_ms = tonumber(ARGV[6])
-local now_ms = tonumber(ARGV[7]) or (function() local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000) end)()`], piece_0, piece_1, piece_3, piece_4, piece_5, piece_119, piece_6, piece_45, piece_9, piece_87, piece_10, piece_11, piece_12, piece_13, piece_14, piece_15, piece_16, piece_84, piece_17, piece_18, piece_19, piece_20, piece_21, piece_22, piece_23, piece_24, piece_25, piece_26, piece_27, piece_31, piece_47, piece_54, ["lua/lib/limited.lua", 112, `local LEAVE_NAMES_MAX = 250
-local function limited_leave(b, now, index, limiter)
+local due_ms = tonumber(ARGV[5])
+local keep_ms = tonumber(ARGV[6])
+local tray_keep_ms = tonumber(ARGV[7])
+local now_ms = tonumber(ARGV[8]) or (function() local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000) end)()`], piece_0, piece_1, piece_3, piece_4, piece_5, piece_119, piece_6, piece_45, piece_9, piece_87, piece_10, piece_11, piece_12, piece_13, piece_14, piece_15, piece_16, piece_84, piece_17, piece_18, piece_19, piece_20, piece_21, piece_22, piece_23, piece_24, piece_25, piece_26, piece_27, piece_31, piece_47, piece_54, ["lua/lib/limited.lua", 124, `local LEAVE_NAMES_MAX = 250
+local function limited_leave(b, now, index, byte, limiter)
   local lane = lane_of_name(b, limiter, index)
   if not lane or call('EXISTS', root .. 'away') == 0 then return end
   local prefix, first = lane .. ' ' .. b.core .. ',', attempts_first(b)
+  local suffixes = { ',' .. whole(first) }
+  if byte == 'r' then suffixes[2] = ',' .. whole(first + 1) end
   local _, last = segment_bounds(b, index)
   local names = {}
   local function held()
@@ -5616,19 +5625,23 @@ local function limited_leave(b, now, index, limiter)
     names = {}
     return false
   end
-  local function add(to, attempts) names[#names + 1] = prefix .. whole(to) .. ',' .. whole(first + attempts) end
+  local function add(to)
+    to = prefix .. whole(to)
+    for _, suffix in ipairs(suffixes) do names[#names + 1] = to .. suffix end
+  end
 
-  for attempts = 0, ROUND_ATTEMPTS - 1 do add(index, attempts) end
-  add(last, 0)
-  add(last, 1)
+  add(index)
+  add(last)
+  if byte == 'r' then
+    for attempts = 2, ROUND_ATTEMPTS - 1 do names[#names + 1] = prefix .. whole(index) .. ',' .. whole(first + attempts) end
+  end
   if held() then return end
   for to = index + 1, last - 1 do
-    add(to, 0)
-    add(to, 1)
+    add(to)
     if #names >= LEAVE_NAMES_MAX and held() then return end
   end
   held()
-end`], piece_41, piece_42, ["lua/task/cancel.lua", 17, `local b = batch_load(core)
+end`], piece_41, piece_42, ["lua/task/cancel.lua", 18, `local b = batch_load(core)
 if not b or b.a ~= account or b.s == 'deleted' or index >= b.n then return 'missing' end
 local state = call('GETRANGE', b.key .. ':s', index, index)
 if state == 'x' then return 'cancelled' end
@@ -5638,7 +5651,8 @@ if not batch_live(b) then return b.s == 'cancelled' and 'cancelled' or 'state' e
 b.x = b.x + 1
 batch_ended(b, index, 1, 'x')
 batch_end(b, now_ms, b.s == 'tray' and tray_keep_ms or keep_ms)
-if limiter ~= '' then limited_leave(b, now_ms, index, limiter) end
+
+if limiter ~= '' and due_ms <= now_ms then limited_leave(b, now_ms, index, state, limiter) end
 notify_plan(now_ms)
 call('SETRANGE', b.key .. ':s', index, 'x')
 batch_save(now_ms)

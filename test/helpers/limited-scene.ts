@@ -113,7 +113,7 @@ type Make = (scene: LimitedScene) => ScriptCall & { late_ms?: number };
 
 export const LIMIT_CALLS: Record<string, Make[]> = {
   'batch/cancel': [({ batch: core }) => ({ core, account: ACCOUNT, keep_ms: 1 })],
-  'task/cancel': [({ batch: core }) => ({ ...KEEP, core, index: 83, account: ACCOUNT, limiter: 'points' })],
+  'task/cancel': [({ batch: core }) => ({ ...KEEP, core, index: 83, account: ACCOUNT, limiter: 'points', due_ms: 0 })],
   'limiter/create': [
     (scene) => ({
       ...recordArgs(scene, scene.window),

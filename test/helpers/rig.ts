@@ -232,7 +232,7 @@ export class Rig {
   }
 
   async cancelTask(core: string, index: number, account = ACCOUNT, limiter = ''): Promise<string> {
-    const outcome = await oneTask.cancelTask(this.redis, account, core, index, limiter, SETTINGS);
+    const outcome = await oneTask.cancelTask(this.redis, account, { core, index, limiter, due_ms: 0 }, SETTINGS);
     await this.check(partitionOf(core));
     return outcome;
   }

@@ -217,7 +217,7 @@ const CALLS: Record<string, ((scene: Scene) => Call & { late_ms?: number })[]> =
   'stream/look': [({ running: core }) => ({ core, watch_ms: 15_000, tasks: 1, max: 10, place_ms: 25_000, streams: ['s1', 's2'] })],
   'stream/take': [({ running: core }) => ({ core, account: ACCOUNT, ticket: '', stream: 's1', max: 10, place_ms: 25_000 })],
   'stream/ticket': [({ running: core }) => ({ core, account: ACCOUNT, token: 'hash', ticket: 'hash', ttl_ms: 30_000 })],
-  'task/cancel': [({ running: core }) => ({ ...KEEP, core, index: 1199, account: ACCOUNT, limiter: '' })],
+  'task/cancel': [({ running: core }) => ({ ...KEEP, core, index: 1199, account: ACCOUNT, limiter: '', due_ms: 0 })],
   'task/create': [
     ({ fresh: core }) => ({ ...SINGLE, core, account: ACCOUNT, op: 'op3' }),
     ({ fresh: core }) => ({ ...SINGLE, core, account: 'newcomer', op: 'op4' }),

@@ -3,8 +3,7 @@
 -- `grant`: a lane lets tasks of a range start. One that is old by now, or was granted before that clock was set back, goes back at once,
 -- by the lane's own clock.
 
--- What `away` says of a range moves on with its grants. So where a grant begins behind that, this side has failed over and
--- lost what came before: it is remembered as if the lane still held it, and found by the sweep.
+-- What `away` says of a range moves on with its grants.
 local function grant_away(field, entry, to, now)
   local seq, flow, text = string.match(away_get(field) or '', '^(%d+) ([^|]+)|(.*)$')
   local held = text and entry_read(text)
@@ -14,12 +13,7 @@ local function grant_away(field, entry, to, now)
     away_set(field, seq .. ' ' .. flow .. '|' .. entry_of(held.core, entry.to + 1, held.to, held.attempts, held.recoveries, held.timeout_s,
       held.due_ms, held.limit), now)
   end
-  if not held or held.from >= entry.from then return end
-  local first = string.find(limited_states(batch_load(entry.core), held, entry.from - 1), '[qr]')
-  if not first then return end
-  text = flow .. '|' .. entry_of(held.core, held.from + first - 1, entry.from - 1, held.attempts, held.recoveries, held.timeout_s,
-    held.due_ms, held.limit)
-  away_set(away_field(string.match(field, '^%w+'), text), seq .. ' ' .. text, now)
+  limited_lost(string.match(field, '^%w+'), seq, flow, held, entry.from, now)
 end
 
 kinds.grant = function(body, source_ms, now, unsure_ms)

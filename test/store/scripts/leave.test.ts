@@ -30,11 +30,11 @@ interface Limit {
 }
 
 /** So many a second. */
-async function limiter(limit: number): Promise<Limit> {
+async function limiter(limit: number, queue_s = WEEK_S): Promise<Limit> {
   const lane = newCore(LANE, rig.now_ms);
   await createLimiter(rig.redis, {
     ...{ core: lane, account_id: ACCOUNT, name: NAME, type: 'window', config: { limit, interval: 1 }, description: null },
-    ...{ timeouts: { queue_timeout: WEEK_S, validity_timeout: WEEK_S }, cooldown: 'task' },
+    ...{ timeouts: { queue_timeout: queue_s, validity_timeout: WEEK_S }, cooldown: 'task' },
   });
   return { name: NAME, lane, kind: 'w', cost: 1, valid_ms: 0 };
 }
@@ -157,6 +157,34 @@ describe('a cancelled task and the line', () => {
       assert.deepEqual(await second(), []);
     }
     assert.deepEqual(await rest(limit), NOTHING);
+  });
+
+  test('one whose cancel was forgotten is not lost where the others fail', async () => {
+    const limit = await limiter(1, 2);
+    const core = await rig.create({ tasks: limited(3, limit) });
+    const failOver = await snapshot(TASKS);
+    await relay();
+    await cancel(core, 0);
+    await relay();
+    await failOver();
+    await relay();
+    rig.pass(2_500);
+    await grant();
+    await relay();
+    assert.equal((await rig.batch(core)).f, 2);
+    rig.pass(LONG_MS);
+    await sweep(rig.redis, TASKS);
+    await relay();
+    assert.deepEqual(await starts(2), [0]);
+  });
+
+  test('a count that a version before has left too low does not let the line sleep', async () => {
+    const limit = await limiter(1);
+    await rig.create({ tasks: limited(1, limit) });
+    assert.deepEqual(await starts(1), [0]);
+    await rig.redis.hset(`${root(LANE)}lane:${limit.lane}`, 'waiting', -1);
+    await rig.create({ tasks: limited(1, limit) });
+    assert.deepEqual(await starts(1), [0]);
   });
 
   for (const partition of [TASKS, LANE]) {
