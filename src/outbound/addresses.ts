@@ -185,7 +185,6 @@ function matches(address: Uint8Array, block: Block): boolean {
   return rest === 0 || (((address[whole] ?? 0) ^ (block.bytes[whole] ?? 0)) & (0xff << (8 - rest)) & 0xff) === 0;
 }
 
-/** RFC 1123 lengths; the URL parser has refused forbidden characters already. An empty label is no name. */
 function blockOrThrow(text: string): Block {
   const block = parseBlock(text);
   if (block === null) throw new Error(`not a CIDR block: ${text}`);

@@ -71,8 +71,8 @@ export function digits(bytes: Buffer, from = 0, to = bytes.length): number {
 }
 
 function points(bytes: Buffer): number | null {
-  const value = digits(bytes);
-  return value >= 0 ? Math.min(value, POINTS_USED_MAX) : null;
+  const text = bytes.toString('latin1');
+  return /^\d+$/.test(text) ? Math.min(Number(text), POINTS_USED_MAX) : null;
 }
 
 /** The three date formats of RFC 9110, all in GMT; `Date.parse` alone takes far more. */

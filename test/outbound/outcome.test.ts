@@ -86,6 +86,7 @@ test('X-Points-Used is an integer, 1,000,000 of it at most, or nothing', async (
     ['17', 17],
     ['1000000', 1_000_000],
     ['1000001', 1_000_000],
+    ['9'.repeat(20), 1_000_000],
     ['-1', null],
     ['1.5', null],
     ['x', null],
