@@ -1,11 +1,21 @@
-// Leaves out what a script includes and does not use: each call of a script makes all of its functions anew, and those that it never
-// calls were a tenth of its time (docs/decisions/0053-a-task-that-comes-alone.md).
+// Puts what a script declares right before the first statement that uses it, and leaves out what none does: each call of a script makes all
+// of its functions anew as it comes to them, so one that returns early makes none of those that it did not need
+// (docs/decisions/0053-a-task-that-comes-alone.md, 0074-what-a-script-makes.md).
 import luaparse from 'luaparse';
 
 type Statement = luaparse.Statement;
-type Named = luaparse.FunctionDeclaration | luaparse.LocalStatement;
 
-/** The lines without local functions, and locals of plain values, that nothing uses by name. As it is where it is no Lua: who lints says so. */
+interface Declared {
+  names: string[];
+  uses: Set<string>;
+  /** Where it stands among the statements. */
+  at: number;
+}
+
+/**
+ * The lines with local functions, and locals of plain values, as late as they may come, in their order; those that nothing uses are left out. As
+ * it is where it is no Lua: who lints says so. Throws where a name that moves is declared twice, or a line holds two statements.
+ */
 export function needed<L extends { text: string }>(lines: readonly L[]): L[] {
   let chunk: luaparse.Chunk;
   try {
@@ -13,33 +23,55 @@ export function needed<L extends { text: string }>(lines: readonly L[]): L[] {
   } catch {
     return [...lines];
   }
-  const waiting = new Map<Named, string[]>();
-  const used = new Set<string>();
-  for (const statement of chunk.body) {
-    const names = namesOf(statement);
-    if (names === null) namesIn(statement, used);
-    else waiting.set(statement as Named, names);
-  }
-  // What is used by something that is used.
-  for (let before = -1; before !== waiting.size; ) {
-    before = waiting.size;
-    for (const [statement, names] of waiting) {
-      if (!names.some((name) => used.has(name))) continue;
-      namesIn(statement, used);
-      waiting.delete(statement);
+  const waiting = new Map<string, Declared>();
+  const known = new Set<string>();
+  const linesOf = linesByStatement(chunk.body, lines);
+  const sent: L[] = [];
+  /** What is declared by these names and not sent yet, and what that uses, in the order in which it stands. */
+  const send = (uses: Iterable<string>): void => {
+    const found = new Set<Declared>();
+    const find = (names: Iterable<string>): void => {
+      for (const name of names) {
+        const one = waiting.get(name);
+        if (one === undefined || found.has(one)) continue;
+        found.add(one);
+        find(one.uses);
+      }
+    };
+    find(uses);
+    for (const { names, at } of [...found].sort((a, b) => a.at - b.at)) {
+      for (const name of names) waiting.delete(name);
+      sent.push(...(linesOf[at] ?? []));
+    }
+  };
+  for (const [at, statement] of chunk.body.entries()) {
+    const moves = namesOf(statement);
+    const names = moves ?? (statement.type === 'LocalStatement' ? statement.variables.map(({ name }) => name) : []);
+    // A function that comes later than it stands would mean the other one.
+    for (const name of names) if (known.has(name)) throw new Error(`'${name}' is declared twice: ${linesOf[at]?.[0]?.text}`);
+    for (const name of names) known.add(name);
+    const uses = namesIn(statement);
+    if (moves !== null) {
+      const declared = { names: moves, uses, at };
+      for (const name of moves) waiting.set(name, declared);
+    } else {
+      send(uses);
+      sent.push(...(linesOf[at] ?? []));
     }
   }
-  const left_out = new Set<number>();
-  for (const { loc } of waiting.keys()) {
-    if (loc !== undefined) for (let at = loc.start.line; at <= loc.end.line; at++) left_out.add(at);
-  }
-  // Whole lines are left out, so nothing else may stand on them.
-  for (const statement of chunk.body) {
-    if (waiting.has(statement as Named) || statement.loc === undefined) continue;
-    const { start, end } = statement.loc;
-    if (left_out.has(start.line) || left_out.has(end.line)) throw new Error(`two statements on a line: ${lines[start.line - 1]?.text}`);
-  }
-  return lines.filter((_, i) => !left_out.has(i + 1));
+  return sent;
+}
+
+/** The lines of each statement; those before the first belong to it. */
+function linesByStatement<L extends { text: string }>(body: readonly Statement[], lines: readonly L[]): L[][] {
+  let from = 0;
+  return body.map(({ loc }) => {
+    const { start, end } = loc as NonNullable<Statement['loc']>;
+    if (start.line - 1 < from) throw new Error(`two statements on a line: ${lines[start.line - 1]?.text}`);
+    const own = lines.slice(from, end.line);
+    from = end.line;
+    return own;
+  });
 }
 
 /** What a statement declares, where it does nothing else; else null. */
@@ -53,18 +85,25 @@ function namesOf(statement: Statement): string[] | null {
 }
 
 function isPlain(value: luaparse.Expression): boolean {
-  return value.type === 'TableConstructorExpression' ? value.fields.length === 0 : /Literal$/.test(value.type);
+  if (value.type === 'UnaryExpression') return isPlain(value.argument);
+  if (value.type !== 'TableConstructorExpression') return /Literal$/.test(value.type);
+  return value.fields.every((field) => field.type !== 'TableKey' && isPlain(field.value));
 }
 
-/** Every name in there; too many of them only leave too much in. */
-function namesIn(statement: Statement, into: Set<string>): void {
+/** Every name in there but those of fields; too many of them only leave too much in. */
+function namesIn(statement: Statement): Set<string> {
+  const names = new Set<string>();
   const visit = (node: unknown): void => {
     if (Array.isArray(node)) for (const one of node) visit(one);
     else if (typeof node === 'object' && node !== null) {
       const { type, name } = node as { type?: string; name?: string };
-      if (type === 'Identifier' && name !== undefined) into.add(name);
-      for (const [key, value] of Object.entries(node)) if (key !== 'loc') visit(value);
+      if (type === 'Identifier' && name !== undefined) names.add(name);
+      for (const [key, value] of Object.entries(node)) {
+        const field = (type === 'MemberExpression' && key === 'identifier') || (type === 'TableKeyString' && key === 'key');
+        if (key !== 'loc' && !field) visit(value);
+      }
     }
   };
   visit(statement);
+  return names;
 }

@@ -56,5 +56,5 @@ for i, lane in ipairs(shown) do
     lane.account or '', lane.name or '' }
 end
 if next_ms <= now_ms then more = 1 end
-local slices, left = outbox_slices()
-return { math.floor(now_ms), next_ms < math.huge and string.format('%.3f', next_ms) or '', more, left, reply, slices }
+local slices, waiting = outbox_slices()
+return { math.floor(now_ms), next_ms < math.huge and string.format('%.3f', next_ms) or '', more, waiting, reply, slices }

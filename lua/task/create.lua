@@ -46,26 +46,36 @@ b.q = b.q + bytes
 b.n = first + total
 local runs = tonumber(parts[2 + pages])
 local at = 3 + pages
-if not (total == 1 and parts[at + 5] == '' and tonumber(parts[at + 4]) <= now_ms
-  and free_plan(b, segment_last(b), first, parts[2], parts[at + 2], tonumber(parts[at + 3]), math.max(now_ms, tonumber(parts[at + 4])))) then
-  append_runs(b, parts, at, runs, first, now_ms)
-end
-if op == '' and free then free.holder = REHEARSER end
-local lanes = lanes_read(b, parts, at + runs * 6, first)
+local reply = { b.core, first, now_ms }
 
-if b.opened then
-  call('SET', tray, core, 'PX', 5000)
-elseif first == b.c + b.f + b.x then
-  b.deadline = '' -- a tray of which all is over has one
+local function tray_write(states)
+  if b.opened then
+    call('SET', tray, core, 'PX', 5000)
+  elseif first == b.c + b.f + b.x then
+    b.deadline = '' -- a tray of which all is over has one
+  end
+  b.dirty = true
+  append_write(b, total, states)
+  operation_write(op, b.core, first, now_ms)
+  batch_save(now_ms)
 end
-b.dirty = true
-append_write(b, total, free and 'p')
-operation_write(op, b.core, first, now_ms)
-batch_save(now_ms)
+
+-- Most that come alone end here: nothing of what the others need is made then (scripts/lua-needed.ts).
+if total == 1 and parts[at + 5] == '' and tonumber(parts[at + 4]) <= now_ms
+  and free_plan(b, segment_last(b), first, parts[2], parts[at + 2], tonumber(parts[at + 3]), math.max(now_ms, tonumber(parts[at + 4]))) then
+  if op == '' then free.holder = REHEARSER end
+  tray_write('p')
+  free_write(now_ms)
+  idem_write(reply)
+  return reply
+end
+
+append_runs(b, parts, at, runs, first, now_ms)
+local lanes = lanes_read(b, parts, at + runs * 6, first)
+tray_write()
 queue_write()
 lanes_write(b, lanes)
 outbox_write()
 ring_bell()
-free_write(now_ms)
-idem_write({ b.core, first, now_ms })
-return { b.core, first, now_ms }
+idem_write(reply)
+return reply
