@@ -11,7 +11,7 @@
 //   -- @cost  O(log n)                        for the reader only
 //   -- @include lib/num                          or lib/dir/* ; anywhere in the file, once per script
 //
-// Comment lines and blank lines are not sent to Redis, nor what a script includes and does not use (lua-needed.ts); pieces know where
+// Comment lines and blank lines are not sent to Redis, nor what a script includes and does not use, and what it uses late is sent late (lua-needed.ts); pieces know where
 // their lines come from, which keeps errors right.
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';

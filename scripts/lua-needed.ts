@@ -1,20 +1,19 @@
-// Puts what a script declares right before the first statement that uses it, and leaves out what none does: each call of a script makes all
-// of its functions anew as it comes to them, so one that returns early makes none of those that it did not need
-// (docs/decisions/0053-a-task-that-comes-alone.md, 0074-what-a-script-makes.md).
+// Leaves out what a script declares and does not use, and puts what it uses only after it may have returned behind that: each call of a script
+// makes all functions anew that it comes to (docs/decisions/0053-a-task-that-comes-alone.md, 0074-what-a-call-makes.md).
 import luaparse from 'luaparse';
 
 type Statement = luaparse.Statement;
 
+/** A local function, or locals of plain values: it may stand anywhere before its first use. */
 interface Declared {
-  names: string[];
-  uses: Set<string>;
-  /** Where it stands among the statements. */
   at: number;
+  uses: Set<string>;
 }
 
 /**
- * The lines with local functions, and locals of plain values, as late as they may come, in their order; those that nothing uses are left out. As
- * it is where it is no Lua: who lints says so. Throws where a name that moves is declared twice, or a line holds two statements.
+ * The lines of a script in the order in which they are sent. A script that may return on the way has stretches, each ending with a statement that may; a
+ * declaration that the stretch it stands in does not use goes to the beginning of the first one that does, or is left out. As it is where it is no Lua: who
+ * lints says so. Throws where a name is declared twice, or a line holds two statements.
  */
 export function needed<L extends { text: string }>(lines: readonly L[]): L[] {
   let chunk: luaparse.Chunk;
@@ -23,43 +22,55 @@ export function needed<L extends { text: string }>(lines: readonly L[]): L[] {
   } catch {
     return [...lines];
   }
-  const waiting = new Map<string, Declared>();
-  const known = new Set<string>();
   const linesOf = linesByStatement(chunk.body, lines);
-  const sent: L[] = [];
-  /** What is declared by these names and not sent yet, and what that uses, in the order in which it stands. */
-  const send = (uses: Iterable<string>): void => {
-    const found = new Set<Declared>();
-    const find = (names: Iterable<string>): void => {
-      for (const name of names) {
-        const one = waiting.get(name);
-        if (one === undefined || found.has(one)) continue;
-        found.add(one);
-        find(one.uses);
+  const declared = declarations(chunk.body, (at) => linesOf[at]?.[0]?.text ?? '');
+  const moving = new Set([...declared.values()].map(({ at }) => at));
+  const sent = new Set<number>();
+  const order: number[] = [];
+  for (const stretch of stretches(chunk.body)) {
+    const wanted = new Set(stretch.filter((at) => !moving.has(at)));
+    const want = (uses: Iterable<string>): void => {
+      for (const name of uses) {
+        const one = declared.get(name);
+        if (one === undefined || wanted.has(one.at) || sent.has(one.at)) continue;
+        wanted.add(one.at);
+        want(one.uses);
       }
     };
-    find(uses);
-    for (const { names, at } of [...found].sort((a, b) => a.at - b.at)) {
-      for (const name of names) waiting.delete(name);
-      sent.push(...(linesOf[at] ?? []));
-    }
-  };
-  for (const [at, statement] of chunk.body.entries()) {
-    const moves = namesOf(statement);
-    const names = moves ?? (statement.type === 'LocalStatement' ? statement.variables.map(({ name }) => name) : []);
-    // A function that comes later than it stands would mean the other one.
-    for (const name of names) if (known.has(name)) throw new Error(`'${name}' is declared twice: ${linesOf[at]?.[0]?.text}`);
-    for (const name of names) known.add(name);
-    const uses = namesIn(statement);
-    if (moves !== null) {
-      const declared = { names: moves, uses, at };
-      for (const name of moves) waiting.set(name, declared);
-    } else {
-      send(uses);
-      sent.push(...(linesOf[at] ?? []));
+    for (const at of stretch) if (!moving.has(at)) want(namesIn(chunk.body[at] as Statement));
+    for (const at of [...wanted].sort((a, b) => a - b)) {
+      sent.add(at);
+      order.push(at);
     }
   }
-  return sent;
+  return order.flatMap((at) => linesOf[at] ?? []);
+}
+
+function declarations(body: readonly Statement[], textOf: (at: number) => string): Map<string, Declared> {
+  const declared = new Map<string, Declared>();
+  const known = new Set<string>();
+  for (const [at, statement] of body.entries()) {
+    const moving = namesOf(statement);
+    const names = moving ?? (statement.type === 'LocalStatement' ? statement.variables.map(({ name }) => name) : []);
+    for (const name of names) {
+      // A function that is sent later than it stands would mean the other one.
+      if (known.has(name)) throw new Error(`'${name}' is declared twice: ${textOf(at)}`);
+      known.add(name);
+    }
+    const one = { at, uses: namesIn(statement) };
+    for (const name of moving ?? []) declared.set(name, one);
+  }
+  return declared;
+}
+
+/** Places of statements, up to each that may return. */
+function stretches(body: readonly Statement[]): number[][] {
+  const found: number[][] = [[]];
+  for (const [at, statement] of body.entries()) {
+    found.at(-1)?.push(at);
+    if (statement.type === 'IfStatement' && statement.clauses.some(({ body }) => body.at(-1)?.type === 'ReturnStatement')) found.push([]);
+  }
+  return found;
 }
 
 /** The lines of each statement; those before the first belong to it. */

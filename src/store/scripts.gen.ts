@@ -55,13 +55,291 @@ local function operation_before(op, now)
   return { core = core, first = tonumber(first), at_ms = tonumber(at_ms) }
 end`];
 const piece_5: Piece = ["lua/lib/batch.lua", 44, `local function batch_live(b) return b.s == 'pending' or b.s == 'processing' or b.s == 'tray' or b.s == 'notes' end`];
-const piece_6: Piece = ["lua/lib/batch.lua", 78, `local function segment_last(b)
+const piece_6: Piece = ["lua/lib/batch.lua", 50, `local ROUND_ATTEMPTS = 100`];
+const piece_7: Piece = ["lua/lib/batch.lua", 52, `local function attempts_first(b) return b.k * ROUND_ATTEMPTS end`];
+const piece_8: Piece = ["lua/lib/batch.lua", 63, `local function segment_bounds(b, i)
+  local g = b.g
+  if not g then return 0, b.n - 1 end
+  local lo, last = 0, #g / 4 - 1
+  local hi = last
+  while lo < hi do
+    local mid = math.ceil((lo + hi) / 2)
+    if struct.unpack('>I4', g, mid * 4 + 1) <= i then lo = mid else hi = mid - 1 end
+  end
+  local base = struct.unpack('>I4', g, lo * 4 + 1)
+  return base, lo < last and struct.unpack('>I4', g, lo * 4 + 5) - 1 or b.n - 1
+end`];
+const piece_9: Piece = ["lua/lib/batch.lua", 76, `local function segment_key(b, base) return b.key .. ':' .. string.format('%d', base) end`];
+const piece_10: Piece = ["lua/lib/batch.lua", 78, `local function segment_last(b)
   if not b.g then return 0 end
   return struct.unpack('>I4', b.g, #b.g - 3)
 end`];
-const piece_7: Piece = ["lua/lib/append.lua", 6, `local SEGMENT_TASKS, SEGMENT_BYTES, PAGE_TASKS = 1000, 1048576, 16`];
-const piece_8: Piece = ["lua/lib/append.lua", 7, `local page_writes = {}`];
-const piece_9: Piece = ["lua/lib/append.lua", 9, `local function segment_open(b, first)
+const piece_11: Piece = ["lua/lib/batch.lua", 110, `local function list_key(b, status)
+  return root .. 'a:' .. b.a .. ':b' .. (status and ':' .. status or '')
+end`];
+const piece_12: Piece = ["lua/lib/batch.lua", 130, `local function batch_tell(b, now)
+  local till, tasks_till, number = string.match(b.W, '^(%d+) (%d+) (%d+)$')
+  if now >= tonumber(till) then return end
+  number = string.format('%d', number + 1)
+  call('HSET', b.key, 'W', till .. ' ' .. tasks_till .. ' ' .. number)
+  call('SPUBLISH', root .. 'progress:' .. b.core, string.format('%s %s %d %d %d %d %d %d %d ', number, b.s, b.n, b.c, b.f,
+    b.x, b.r, now, b.z or 0) .. (now < tonumber(tasks_till) and b.told and table.concat(b.told, ',') or ''))
+end
+
+local function batch_field(fields, name, value)
+  fields[#fields + 1] = name
+  fields[#fields + 1] = value
+end
+
+local function batch_save(now)
+  for _, b in ipairs(batches_loaded) do
+    if b.dirty then
+      local fields = { 's', b.s, 'n', b.n, 'c', b.c, 'f', b.f, 'x', b.x, 'r', b.r, 'v', b.v + 1, 'u', now }
+      if b.opened then
+        batch_field(fields, 'a', b.a)
+        batch_field(fields, 't', b.t)
+      end
+      if b.appended then batch_field(fields, 'q', b.q) end
+      if b.g_new then batch_field(fields, 'g', b.g) end
+      if b.z then batch_field(fields, 'z', b.z) end
+      if b.begun then batch_field(fields, 'p', b.begun) end
+      call('HSET', b.key, unpack(fields, 1, #fields))
+      if b.s ~= b.s_was then
+        call('ZREM', list_key(b, b.s_was), b.core)
+        call('ZADD', list_key(b, b.s), b.t, b.core)
+      end
+      if b.deadline == '' then
+        call('ZREM', root .. 'deadlines', b.core)
+      elseif b.deadline then
+        call('ZADD', root .. 'deadlines', b.deadline, b.core)
+      end
+      if b.W then batch_tell(b, now) end
+    end
+  end
+end`];
+const piece_13: Piece = ["lua/lib/ring.lua", 4, `local rings, rings_by_key = {}, {}`];
+const piece_14: Piece = ["lua/lib/ring.lua", 31, `local function ring_came_round(ring)
+  if not ring.whole or #ring.items ~= 2 * ring.read or ring.head ~= ring.read + 1 then return false end
+  for i = 1, ring.read do
+    if ring.items[i] ~= ring.items[ring.read + i] then return false end
+  end
+  return true
+end
+
+
+local function ring_taken(key)
+  local ring = rings_by_key[key]
+  return ring and not ring_came_round(ring) and math.min(ring.head - 1, ring.read) or 0
+end`];
+const piece_15: Piece = ["lua/lib/ready.lua", 9, `local plans, plans_made = {}, {}
+
+local depth = { f = 0, r = 0, n = 0 }
+
+
+local function ready_push(flow, entry)
+  local plan = plans[flow]
+  if not plan then
+    local cls, account, origin = string.match(flow, '^(%a):(%w+):([%w*]+)$')
+    plan = { key = root .. 'f:' .. flow, flows = root .. 'ready:' .. cls .. ':' .. account, accounts = root .. 'ready:' .. cls,
+      account = account, origin = origin, entries = {} }
+    plans[flow] = plan
+    plans_made[#plans_made + 1] = plan
+  end
+  plan.entries[#plan.entries + 1] = entry
+  local from, to = string.match(entry, '^%w+,(%d+),(%d+)')
+  local cls = string.sub(flow, 1, 1)
+  depth[cls] = depth[cls] + to - from + 1
+end`];
+const piece_16: Piece = ["lua/lib/ready.lua", 29, `local function depth_write()
+  for cls, change in pairs(depth) do
+    if change ~= 0 then call('HINCRBY', meta, 'ready:' .. cls, change) end
+  end
+end
+
+local function ready_write()
+  for _, plan in ipairs(plans_made) do
+    local length = 0
+    for i = 1, #plan.entries, 1000 do
+      length = call('RPUSH', plan.key, unpack(plan.entries, i, math.min(i + 999, #plan.entries)))
+    end
+    if length == #plan.entries + ring_taken(plan.key) and call('RPUSH', plan.flows, plan.origin) == 1 + ring_taken(plan.flows) then
+      call('RPUSH', plan.accounts, plan.account)
+    end
+  end
+  depth_write()
+end`];
+const piece_17: Piece = ["lua/lib/ready.lua", 48, `local function entry_of(core, from, to, attempts, recoveries, timeout_s, due_ms, limit)
+  return string.format('%s,%d,%d,%d,%d,%d,%d%s', core, from, to, attempts, recoveries, timeout_s, due_ms, limit or '')
+end`];
+const piece_18: Piece = ["lua/lib/delayed.lua", 4, `local DUE_AHEAD_MS = 10`];
+const piece_19: Piece = ["lua/lib/delayed.lua", 5, `local delays = {}`];
+const piece_20: Piece = ["lua/lib/delayed.lua", 7, `local delayed_before = nil`];
+const piece_21: Piece = ["lua/lib/delayed.lua", 9, `local function delayed_push(due_ms, flow, entry)
+  delays[#delays + 1] = due_ms
+  delays[#delays + 1] = flow .. '|' .. entry
+end
+
+
+local function enqueue(now, due_ms, flow, entry)
+  if due_ms > now then delayed_push(due_ms, flow, entry) else ready_push(flow, entry) end
+end`];
+const piece_22: Piece = ["lua/lib/delayed.lua", 19, `local function queue_write()
+  if #delays > 0 then
+    delayed_before = tonumber(call('ZRANGE', root .. 'delayed', 0, 0, 'WITHSCORES')[2])
+    if delayed_before then delayed_before = delayed_before - DUE_AHEAD_MS end
+  end
+  ready_write()
+  for i = 1, #delays, 1000 do call('ZADD', root .. 'delayed', unpack(delays, i, math.min(i + 999, #delays))) end
+end
+
+
+local function delays_first()
+  local first = nil
+  for i = 1, #delays, 2 do
+    if not first or delays[i] < first then first = delays[i] end
+  end
+  return first and first - DUE_AHEAD_MS
+end`];
+const piece_23: Piece = ["lua/lib/delayed.lua", 41, `local LOOK_MS = 10000
+local function ring_bell(sooner_ms, granted, now_ms)
+  local ready = granted or #plans_made > 0
+  if ready then call('SPUBLISH', root .. 'bell', '0') end
+  local far = ready and not (now_ms and sooner_ms and sooner_ms < now_ms + LOOK_MS)
+  if #delays == 0 and (far or not sooner_ms) then return end
+  local at = math.min(delays_first() or math.huge, sooner_ms or math.huge)
+  if not delayed_before or delayed_before > at then call('SPUBLISH', root .. 'bell', string.format('%.0f', at)) end
+end`];
+const piece_24: Piece = ["lua/lib/outbox.lua", 15, `local DIGITS = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'`];
+const piece_25: Piece = ["lua/lib/outbox.lua", 16, `local outbox_last = nil
+local outbox_plans, outbox_plans_made = {}, {}
+local away_plans, away_plans_made = {}, {}`];
+const piece_26: Piece = ["lua/lib/outbox.lua", 20, `local function whole(number) return string.format('%.0f', number) end`];
+const piece_27: Piece = ["lua/lib/outbox.lua", 22, `local function digit(text, at) return string.find(DIGITS, string.sub(text, at, at), 1, true) - 1 end`];
+const piece_28: Piece = ["lua/lib/outbox.lua", 24, `local function outbox_key(destination) return root .. 'outbox:' .. destination end`];
+const piece_29: Piece = ["lua/lib/outbox.lua", 27, `local function partition_of(core) return whole(digit(core, 1) * 62 + digit(core, 2)) end`];
+const piece_30: Piece = ["lua/lib/outbox.lua", 29, `local function outbox_next(now)
+  outbox_last = math.max((outbox_last or tonumber(call('HGET', meta, 'seq') or '0')) + 1, math.floor(now) * 1000)
+  return whole(outbox_last)
+end
+
+
+local function outbox_send(now, destination, kind, body)
+  local seq = outbox_next(now)
+  local plan = outbox_plans[destination]
+  if not plan then
+    plan = { destination = destination, items = {} }
+    outbox_plans[destination] = plan
+    outbox_plans_made[#outbox_plans_made + 1] = plan
+  end
+  plan.items[#plan.items + 1] = seq
+  plan.items[#plan.items + 1] = seq .. ' ' .. kind .. ' ' .. body
+  return seq
+end`];
+const piece_31: Piece = ["lua/lib/outbox.lua", 49, `local function away_field(lane, text)
+  local core, to, attempts = string.match(text, '|(%w+),%d+,(%d+),(%d+),')
+  return lane .. ' ' .. core .. ',' .. to .. ',' .. attempts
+end`];
+const piece_32: Piece = ["lua/lib/outbox.lua", 54, `local function away_set(field, value, now)
+  local plan = away_plans[field]
+  if not plan then
+    plan = { field = field }
+    away_plans[field] = plan
+    away_plans_made[#away_plans_made + 1] = plan
+  end
+  plan.value = value
+  plan.since = now
+end`];
+const piece_33: Piece = ["lua/lib/outbox.lua", 66, `local function outbox_hand(now, lane, text)
+  local seq = outbox_send(now, partition_of(lane), 'queue', lane .. ' ' .. text)
+  away_set(away_field(lane, text), seq .. ' ' .. text, now)
+end`];
+const piece_34: Piece = ["lua/lib/outbox.lua", 88, `local function outbox_write()
+  local gone, set, since = {}, {}, {}
+  for _, plan in ipairs(away_plans_made) do
+    if plan.value then
+      set[#set + 1] = plan.field
+      set[#set + 1] = plan.value
+      since[#since + 1] = plan.since
+      since[#since + 1] = plan.field
+    else
+      gone[#gone + 1] = plan.field
+    end
+  end
+  for i = 1, #set, 1000 do
+    call('HSET', root .. 'away', unpack(set, i, math.min(i + 999, #set)))
+    call('ZADD', root .. 'away:since', unpack(since, i, math.min(i + 999, #since)))
+  end
+  for i = 1, #gone, 1000 do
+    call('HDEL', root .. 'away', unpack(gone, i, math.min(i + 999, #gone)))
+    call('ZREM', root .. 'away:since', unpack(gone, i, math.min(i + 999, #gone)))
+  end
+  if #outbox_plans_made == 0 then return 0 end
+  for _, plan in ipairs(outbox_plans_made) do
+    local items = plan.items
+    for i = 1, #items, 1000 do call('ZADD', outbox_key(plan.destination), unpack(items, i, math.min(i + 999, #items))) end
+    call('ZADD', root .. 'outbox', 'NX', items[1], plan.destination)
+  end
+  call('HSET', meta, 'seq', whole(outbox_last))
+  return 1
+end`];
+const piece_35: Piece = ["lua/lib/limited.lua", 18, `local function limit_read(limit)
+  local lane, kind, cost, first_ms, valid_ms, rest = string.match(limit, '^;(%w+),(%a!?),0?(%d+),(%d+),(%d+)(.*)$')
+  local place, granted_ms, life_ms = string.match(rest, '^,(%d+),(%d+),(%d+)$')
+  return { lane = lane, kind = string.sub(kind, 1, 1), cost = tonumber(cost), place = place, granted_ms = granted_ms,
+    life_ms = tonumber(life_ms),
+    waiting = string.format(';%s,%s,%s,%s,%s', lane, string.sub(kind, 1, 1), cost, first_ms, valid_ms) }
+end`];
+const piece_36: Piece = ["lua/lib/limited.lua", 33, `local function limited_hand(b, now, flow, entry)
+  local from = entry.from
+  local limit = limit_read(entry.limit)
+  while from <= entry.to do
+    local _, last = segment_bounds(b, from)
+    last = math.min(last, entry.to)
+
+    local states = (b.x or 0) > 0 and call('GETRANGE', b.key .. ':s', from, last) or ''
+    states = states .. string.rep('q', last - from + 1 - #states) -- those that come with this script
+    for first, after in string.gmatch(states, '()[^x]+()') do
+      outbox_hand(now, limit.lane, flow .. '|' .. entry_of(entry.core, from + first - 1, from + after - 2, entry.attempts, entry.recoveries,
+        entry.timeout_s, entry.due_ms, limit.waiting))
+    end
+    from = last + 1
+  end
+end`];
+const piece_37: Piece = ["lua/lib/limited.lua", 51, `local function limited_enqueue(b, now, due_ms, flow, entry)
+  if entry.limit ~= '' and due_ms <= now then return limited_hand(b, now, flow, entry) end
+  enqueue(now, due_ms, flow, entry_of(entry.core, entry.from, entry.to, entry.attempts, entry.recoveries, entry.timeout_s, entry.due_ms, entry.limit))
+end`];
+const piece_38: Piece = ["lua/lib/limited.lua", 57, `local function run_enqueue(b, now, flow, from, to, timeout_s, due_ms, limit, ready_ms)
+  local at_ms = math.max(ready_ms or now, due_ms)
+  local attempts = attempts_first(b)
+  if limit == '' then return enqueue(now, due_ms, flow, entry_of(b.core, from, to, attempts, 0, timeout_s, at_ms)) end
+  local lane, kind, cost, valid_ms = string.match(limit, '^(%w+),(%a),(%d+),(%d+)$')
+  limited_enqueue(b, now, due_ms, flow, { core = b.core, from = from, to = to, attempts = attempts, recoveries = 0, timeout_s = timeout_s,
+    due_ms = at_ms, limit = string.format(';%s,%s,%s,%.0f,%s', lane, kind, cost, at_ms, valid_ms) })
+end`];
+const piece_39: Piece = ["lua/lib/limited.lua", 179, `local function lanes_read(b, parts, at, first)
+  local list = {}
+  for k = 0, tonumber(parts[at]) - 1 do
+    local name, lane, kind = parts[at + 1 + k * 3], parts[at + 2 + k * 3], parts[at + 3 + k * 3]
+    local before = call('HGET', b.key .. ':lanes', name)
+    if not before or string.match(before, '(%w+),%a,%d+$') ~= lane then
+      list[#list + 1] = name
+      list[#list + 1] = (before and before .. ' ' or '') .. string.format('%s,%s,%.0f', lane, kind, first)
+    end
+  end
+  return list
+end`];
+const piece_40: Piece = ["lua/lib/limited.lua", 192, `local function lanes_write(b, list)
+  for i = 1, #list, 1000 do call('HSET', b.key .. ':lanes', unpack(list, i, math.min(i + 999, #list))) end
+end`];
+const piece_41: Piece = ["lua/lib/operation.lua", 18, `local function operation_write(op, core, first, now)
+  local key = operation_key(now, 0)
+  call('HSET', key, op, string.format('%s %.0f %.0f', core, first, now))
+  call('PEXPIRE', key, 2 * OPERATION_WINDOW_MS, 'NX')
+end`];
+const piece_42: Piece = ["lua/lib/append.lua", 6, `local SEGMENT_TASKS, SEGMENT_BYTES, PAGE_TASKS = 1000, 1048576, 16
+local page_writes = {}`];
+const piece_43: Piece = ["lua/lib/append.lua", 9, `local function segment_open(b, first)
   if first == 0 then return end
   b.g = (b.g or struct.pack('>I4', 0)) .. struct.pack('>I4', first)
   b.g_new = true
@@ -98,133 +376,8 @@ local function append_records(b, parts, at, count)
   end
   if page then writes[#writes + 1] = field; writes[#writes + 1] = table.concat(text) end
 end`];
-const piece_10: Piece = ["lua/lib/batch.lua", 50, `local ROUND_ATTEMPTS = 100`];
-const piece_11: Piece = ["lua/lib/batch.lua", 52, `local function attempts_first(b) return b.k * ROUND_ATTEMPTS end`];
-const piece_12: Piece = ["lua/lib/batch.lua", 63, `local function segment_bounds(b, i)
-  local g = b.g
-  if not g then return 0, b.n - 1 end
-  local lo, last = 0, #g / 4 - 1
-  local hi = last
-  while lo < hi do
-    local mid = math.ceil((lo + hi) / 2)
-    if struct.unpack('>I4', g, mid * 4 + 1) <= i then lo = mid else hi = mid - 1 end
-  end
-  local base = struct.unpack('>I4', g, lo * 4 + 1)
-  return base, lo < last and struct.unpack('>I4', g, lo * 4 + 5) - 1 or b.n - 1
-end`];
-const piece_13: Piece = ["lua/lib/batch.lua", 76, `local function segment_key(b, base) return b.key .. ':' .. string.format('%d', base) end`];
-const piece_14: Piece = ["lua/lib/ready.lua", 9, `local plans, plans_made = {}, {}
-
-local depth = { f = 0, r = 0, n = 0 }
-
-
-local function ready_push(flow, entry)
-  local plan = plans[flow]
-  if not plan then
-    local cls, account, origin = string.match(flow, '^(%a):(%w+):([%w*]+)$')
-    plan = { key = root .. 'f:' .. flow, flows = root .. 'ready:' .. cls .. ':' .. account, accounts = root .. 'ready:' .. cls,
-      account = account, origin = origin, entries = {} }
-    plans[flow] = plan
-    plans_made[#plans_made + 1] = plan
-  end
-  plan.entries[#plan.entries + 1] = entry
-  local from, to = string.match(entry, '^%w+,(%d+),(%d+)')
-  local cls = string.sub(flow, 1, 1)
-  depth[cls] = depth[cls] + to - from + 1
-end`];
-const piece_15: Piece = ["lua/lib/ready.lua", 48, `local function entry_of(core, from, to, attempts, recoveries, timeout_s, due_ms, limit)
-  return string.format('%s,%d,%d,%d,%d,%d,%d%s', core, from, to, attempts, recoveries, timeout_s, due_ms, limit or '')
-end`];
-const piece_16: Piece = ["lua/lib/delayed.lua", 5, `local delays = {}`];
-const piece_17: Piece = ["lua/lib/delayed.lua", 9, `local function delayed_push(due_ms, flow, entry)
-  delays[#delays + 1] = due_ms
-  delays[#delays + 1] = flow .. '|' .. entry
-end
-
-
-local function enqueue(now, due_ms, flow, entry)
-  if due_ms > now then delayed_push(due_ms, flow, entry) else ready_push(flow, entry) end
-end`];
-const piece_18: Piece = ["lua/lib/outbox.lua", 15, `local DIGITS = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'`];
-const piece_19: Piece = ["lua/lib/outbox.lua", 16, `local outbox_last = nil
-local outbox_plans, outbox_plans_made = {}, {}`];
-const piece_20: Piece = ["lua/lib/outbox.lua", 18, `local away_plans, away_plans_made = {}, {}`];
-const piece_21: Piece = ["lua/lib/outbox.lua", 20, `local function whole(number) return string.format('%.0f', number) end`];
-const piece_22: Piece = ["lua/lib/outbox.lua", 22, `local function digit(text, at) return string.find(DIGITS, string.sub(text, at, at), 1, true) - 1 end`];
-const piece_23: Piece = ["lua/lib/outbox.lua", 27, `local function partition_of(core) return whole(digit(core, 1) * 62 + digit(core, 2)) end`];
-const piece_24: Piece = ["lua/lib/outbox.lua", 29, `local function outbox_next(now)
-  outbox_last = math.max((outbox_last or tonumber(call('HGET', meta, 'seq') or '0')) + 1, math.floor(now) * 1000)
-  return whole(outbox_last)
-end
-
-
-local function outbox_send(now, destination, kind, body)
-  local seq = outbox_next(now)
-  local plan = outbox_plans[destination]
-  if not plan then
-    plan = { destination = destination, items = {} }
-    outbox_plans[destination] = plan
-    outbox_plans_made[#outbox_plans_made + 1] = plan
-  end
-  plan.items[#plan.items + 1] = seq
-  plan.items[#plan.items + 1] = seq .. ' ' .. kind .. ' ' .. body
-  return seq
-end`];
-const piece_25: Piece = ["lua/lib/outbox.lua", 49, `local function away_field(lane, text)
-  local core, to, attempts = string.match(text, '|(%w+),%d+,(%d+),(%d+),')
-  return lane .. ' ' .. core .. ',' .. to .. ',' .. attempts
-end`];
-const piece_26: Piece = ["lua/lib/outbox.lua", 54, `local function away_set(field, value, now)
-  local plan = away_plans[field]
-  if not plan then
-    plan = { field = field }
-    away_plans[field] = plan
-    away_plans_made[#away_plans_made + 1] = plan
-  end
-  plan.value = value
-  plan.since = now
-end`];
-const piece_27: Piece = ["lua/lib/outbox.lua", 66, `local function outbox_hand(now, lane, text)
-  local seq = outbox_send(now, partition_of(lane), 'queue', lane .. ' ' .. text)
-  away_set(away_field(lane, text), seq .. ' ' .. text, now)
-end`];
-const piece_28: Piece = ["lua/lib/limited.lua", 18, `local function limit_read(limit)
-  local lane, kind, cost, first_ms, valid_ms, rest = string.match(limit, '^;(%w+),(%a!?),0?(%d+),(%d+),(%d+)(.*)$')
-  local place, granted_ms, life_ms = string.match(rest, '^,(%d+),(%d+),(%d+)$')
-  return { lane = lane, kind = string.sub(kind, 1, 1), cost = tonumber(cost), place = place, granted_ms = granted_ms,
-    life_ms = tonumber(life_ms),
-    waiting = string.format(';%s,%s,%s,%s,%s', lane, string.sub(kind, 1, 1), cost, first_ms, valid_ms) }
-end`];
-const piece_29: Piece = ["lua/lib/limited.lua", 33, `local function limited_hand(b, now, flow, entry)
-  local from = entry.from
-  local limit = limit_read(entry.limit)
-  while from <= entry.to do
-    local _, last = segment_bounds(b, from)
-    last = math.min(last, entry.to)
-
-    local states = (b.x or 0) > 0 and call('GETRANGE', b.key .. ':s', from, last) or ''
-    states = states .. string.rep('q', last - from + 1 - #states) -- those that come with this script
-    for first, after in string.gmatch(states, '()[^x]+()') do
-      outbox_hand(now, limit.lane, flow .. '|' .. entry_of(entry.core, from + first - 1, from + after - 2, entry.attempts, entry.recoveries,
-        entry.timeout_s, entry.due_ms, limit.waiting))
-    end
-    from = last + 1
-  end
-end`];
-const piece_30: Piece = ["lua/lib/limited.lua", 51, `local function limited_enqueue(b, now, due_ms, flow, entry)
-  if entry.limit ~= '' and due_ms <= now then return limited_hand(b, now, flow, entry) end
-  enqueue(now, due_ms, flow, entry_of(entry.core, entry.from, entry.to, entry.attempts, entry.recoveries, entry.timeout_s, entry.due_ms, entry.limit))
-end`];
-const piece_31: Piece = ["lua/lib/limited.lua", 57, `local function run_enqueue(b, now, flow, from, to, timeout_s, due_ms, limit, ready_ms)
-  local at_ms = math.max(ready_ms or now, due_ms)
-  local attempts = attempts_first(b)
-  if limit == '' then return enqueue(now, due_ms, flow, entry_of(b.core, from, to, attempts, 0, timeout_s, at_ms)) end
-  local lane, kind, cost, valid_ms = string.match(limit, '^(%w+),(%a),(%d+),(%d+)$')
-  limited_enqueue(b, now, due_ms, flow, { core = b.core, from = from, to = to, attempts = attempts, recoveries = 0, timeout_s = timeout_s,
-    due_ms = at_ms, limit = string.format(';%s,%s,%s,%.0f,%s', lane, kind, cost, at_ms, valid_ms) })
-end`];
-const piece_32: Piece = ["lua/lib/append.lua", 81, `local maps = {}`];
-const piece_33: Piece = ["lua/lib/append.lua", 83, `local function map_run(b, from, to, rest)
+const piece_44: Piece = ["lua/lib/append.lua", 81, `local maps = {}`];
+const piece_45: Piece = ["lua/lib/append.lua", 83, `local function map_run(b, from, to, rest)
   while from <= to do
     local base, segment_end = segment_bounds(b, from)
     local last = segment_end >= from and math.min(to, segment_end) or to
@@ -247,20 +400,18 @@ local function append_runs(b, parts, at, runs, first, now)
     end
   end
 end`];
-const piece_34: Piece = ["lua/lib/limited.lua", 179, `local function lanes_read(b, parts, at, first)
-  local list = {}
-  for k = 0, tonumber(parts[at]) - 1 do
-    local name, lane, kind = parts[at + 1 + k * 3], parts[at + 2 + k * 3], parts[at + 3 + k * 3]
-    local before = call('HGET', b.key .. ':lanes', name)
-    if not before or string.match(before, '(%w+),%a,%d+$') ~= lane then
-      list[#list + 1] = name
-      list[#list + 1] = (before and before .. ' ' or '') .. string.format('%s,%s,%.0f', lane, kind, first)
-    end
+const piece_46: Piece = ["lua/lib/append.lua", 108, `local function append_write(b, count, states)
+  for _, writes in ipairs(page_writes) do
+    for i = 2, #writes, 1000 do call('HSET', writes[1], unpack(writes, i, math.min(i + 999, #writes))) end
   end
-  return list
+  for key, texts in pairs(maps) do call('HSET', key, 'm', table.concat(texts)) end
+  call('APPEND', b.key .. ':s', states or string.rep('q', count))
+  b.appended = true
 end`];
-const piece_35: Piece = ["lua/lib/notify.lua", 19, `local NOTE_TIMEOUT_S, NOTES_PAGE = 15, 16`];
-const piece_36: Piece = ["lua/lib/notify.lua", 22, `local function note_wanted(b, letter)
+const piece_47: Piece = ["lua/lib/notify.lua", 19, `local NOTE_TIMEOUT_S, NOTES_PAGE = 15, 16
+
+
+local function note_wanted(b, letter)
   if not b.wants then
     b.wants = {}
     for each, origin, ms in string.gmatch(b.N, '(%a)(%w%w%w%w%w%w%w%w%w%w)(%d*);') do
@@ -269,7 +420,7 @@ const piece_36: Piece = ["lua/lib/notify.lua", 22, `local function note_wanted(b
   end
   return b.wants[letter]
 end`];
-const piece_37: Piece = ["lua/lib/notify.lua", 34, `local notify = nil
+const piece_48: Piece = ["lua/lib/notify.lua", 34, `local notify = nil
 
 local function notify_use()
   if notify then return notify end
@@ -528,162 +679,20 @@ local function notify_use()
   end
 
   return notify
-end`];
-const piece_38: Piece = ["lua/lib/notify.lua", 296, `local function notify_plan(now)
+end
+
+
+local function notify_plan(now)
   for _, b in ipairs(batches_loaded) do
     if b.N then notify_use().rest(b, now) end
   end
   if notify then notify.plan(now) end
-end`];
-const piece_39: Piece = ["lua/lib/append.lua", 108, `local function append_write(b, count, states)
-  for _, writes in ipairs(page_writes) do
-    for i = 2, #writes, 1000 do call('HSET', writes[1], unpack(writes, i, math.min(i + 999, #writes))) end
-  end
-  for key, texts in pairs(maps) do call('HSET', key, 'm', table.concat(texts)) end
-  call('APPEND', b.key .. ':s', states or string.rep('q', count))
-  b.appended = true
-end`];
-const piece_40: Piece = ["lua/lib/operation.lua", 18, `local function operation_write(op, core, first, now)
-  local key = operation_key(now, 0)
-  call('HSET', key, op, string.format('%s %.0f %.0f', core, first, now))
-  call('PEXPIRE', key, 2 * OPERATION_WINDOW_MS, 'NX')
-end`];
-const piece_41: Piece = ["lua/lib/batch.lua", 110, `local function list_key(b, status)
-  return root .. 'a:' .. b.a .. ':b' .. (status and ':' .. status or '')
-end`];
-const piece_42: Piece = ["lua/lib/batch.lua", 130, `local function batch_tell(b, now)
-  local till, tasks_till, number = string.match(b.W, '^(%d+) (%d+) (%d+)$')
-  if now >= tonumber(till) then return end
-  number = string.format('%d', number + 1)
-  call('HSET', b.key, 'W', till .. ' ' .. tasks_till .. ' ' .. number)
-  call('SPUBLISH', root .. 'progress:' .. b.core, string.format('%s %s %d %d %d %d %d %d %d ', number, b.s, b.n, b.c, b.f,
-    b.x, b.r, now, b.z or 0) .. (now < tonumber(tasks_till) and b.told and table.concat(b.told, ',') or ''))
 end
 
-local function batch_field(fields, name, value)
-  fields[#fields + 1] = name
-  fields[#fields + 1] = value
-end
-
-local function batch_save(now)
-  for _, b in ipairs(batches_loaded) do
-    if b.dirty then
-      local fields = { 's', b.s, 'n', b.n, 'c', b.c, 'f', b.f, 'x', b.x, 'r', b.r, 'v', b.v + 1, 'u', now }
-      if b.opened then
-        batch_field(fields, 'a', b.a)
-        batch_field(fields, 't', b.t)
-      end
-      if b.appended then batch_field(fields, 'q', b.q) end
-      if b.g_new then batch_field(fields, 'g', b.g) end
-      if b.z then batch_field(fields, 'z', b.z) end
-      if b.begun then batch_field(fields, 'p', b.begun) end
-      call('HSET', b.key, unpack(fields, 1, #fields))
-      if b.s ~= b.s_was then
-        call('ZREM', list_key(b, b.s_was), b.core)
-        call('ZADD', list_key(b, b.s), b.t, b.core)
-      end
-      if b.deadline == '' then
-        call('ZREM', root .. 'deadlines', b.core)
-      elseif b.deadline then
-        call('ZADD', root .. 'deadlines', b.deadline, b.core)
-      end
-      if b.W then batch_tell(b, now) end
-    end
-  end
-end`];
-const piece_43: Piece = ["lua/lib/notify.lua", 303, `local function notify_write()
+local function notify_write()
   if notify then notify.write() end
 end`];
-const piece_44: Piece = ["lua/lib/ring.lua", 4, `local rings, rings_by_key = {}, {}`];
-const piece_45: Piece = ["lua/lib/ring.lua", 31, `local function ring_came_round(ring)
-  if not ring.whole or #ring.items ~= 2 * ring.read or ring.head ~= ring.read + 1 then return false end
-  for i = 1, ring.read do
-    if ring.items[i] ~= ring.items[ring.read + i] then return false end
-  end
-  return true
-end`];
-const piece_46: Piece = ["lua/lib/ring.lua", 40, `local function ring_taken(key)
-  local ring = rings_by_key[key]
-  return ring and not ring_came_round(ring) and math.min(ring.head - 1, ring.read) or 0
-end`];
-const piece_47: Piece = ["lua/lib/ready.lua", 29, `local function depth_write()
-  for cls, change in pairs(depth) do
-    if change ~= 0 then call('HINCRBY', meta, 'ready:' .. cls, change) end
-  end
-end
-
-local function ready_write()
-  for _, plan in ipairs(plans_made) do
-    local length = 0
-    for i = 1, #plan.entries, 1000 do
-      length = call('RPUSH', plan.key, unpack(plan.entries, i, math.min(i + 999, #plan.entries)))
-    end
-    if length == #plan.entries + ring_taken(plan.key) and call('RPUSH', plan.flows, plan.origin) == 1 + ring_taken(plan.flows) then
-      call('RPUSH', plan.accounts, plan.account)
-    end
-  end
-  depth_write()
-end`];
-const piece_48: Piece = ["lua/lib/delayed.lua", 4, `local DUE_AHEAD_MS = 10`];
-const piece_49: Piece = ["lua/lib/delayed.lua", 7, `local delayed_before = nil`];
-const piece_50: Piece = ["lua/lib/delayed.lua", 19, `local function queue_write()
-  if #delays > 0 then
-    delayed_before = tonumber(call('ZRANGE', root .. 'delayed', 0, 0, 'WITHSCORES')[2])
-    if delayed_before then delayed_before = delayed_before - DUE_AHEAD_MS end
-  end
-  ready_write()
-  for i = 1, #delays, 1000 do call('ZADD', root .. 'delayed', unpack(delays, i, math.min(i + 999, #delays))) end
-end`];
-const piece_51: Piece = ["lua/lib/limited.lua", 192, `local function lanes_write(b, list)
-  for i = 1, #list, 1000 do call('HSET', b.key .. ':lanes', unpack(list, i, math.min(i + 999, #list))) end
-end`];
-const piece_52: Piece = ["lua/lib/outbox.lua", 24, `local function outbox_key(destination) return root .. 'outbox:' .. destination end`];
-const piece_53: Piece = ["lua/lib/outbox.lua", 88, `local function outbox_write()
-  local gone, set, since = {}, {}, {}
-  for _, plan in ipairs(away_plans_made) do
-    if plan.value then
-      set[#set + 1] = plan.field
-      set[#set + 1] = plan.value
-      since[#since + 1] = plan.since
-      since[#since + 1] = plan.field
-    else
-      gone[#gone + 1] = plan.field
-    end
-  end
-  for i = 1, #set, 1000 do
-    call('HSET', root .. 'away', unpack(set, i, math.min(i + 999, #set)))
-    call('ZADD', root .. 'away:since', unpack(since, i, math.min(i + 999, #since)))
-  end
-  for i = 1, #gone, 1000 do
-    call('HDEL', root .. 'away', unpack(gone, i, math.min(i + 999, #gone)))
-    call('ZREM', root .. 'away:since', unpack(gone, i, math.min(i + 999, #gone)))
-  end
-  if #outbox_plans_made == 0 then return 0 end
-  for _, plan in ipairs(outbox_plans_made) do
-    local items = plan.items
-    for i = 1, #items, 1000 do call('ZADD', outbox_key(plan.destination), unpack(items, i, math.min(i + 999, #items))) end
-    call('ZADD', root .. 'outbox', 'NX', items[1], plan.destination)
-  end
-  call('HSET', meta, 'seq', whole(outbox_last))
-  return 1
-end`];
-const piece_54: Piece = ["lua/lib/delayed.lua", 29, `local function delays_first()
-  local first = nil
-  for i = 1, #delays, 2 do
-    if not first or delays[i] < first then first = delays[i] end
-  end
-  return first and first - DUE_AHEAD_MS
-end`];
-const piece_55: Piece = ["lua/lib/delayed.lua", 41, `local LOOK_MS = 10000
-local function ring_bell(sooner_ms, granted, now_ms)
-  local ready = granted or #plans_made > 0
-  if ready then call('SPUBLISH', root .. 'bell', '0') end
-  local far = ready and not (now_ms and sooner_ms and sooner_ms < now_ms + LOOK_MS)
-  if #delays == 0 and (far or not sooner_ms) then return end
-  local at = math.min(delays_first() or math.huge, sooner_ms or math.huge)
-  if not delayed_before or delayed_before > at then call('SPUBLISH', root .. 'bell', string.format('%.0f', at)) end
-end`];
-const piece_56: Piece = ["lua/lib/idem.lua", 6, `local IDEM_KEEP_MS = 86400000
+const piece_49: Piece = ["lua/lib/idem.lua", 6, `local IDEM_KEEP_MS = 86400000
 
 
 
@@ -698,8 +707,8 @@ local function idem_write(reply)
   call('HSET', key, 'f', idem_print, 'x', idem_extra, 'r', table.concat(reply, ','))
   call('PEXPIRE', key, IDEM_KEEP_MS)
 end`];
-const piece_57: Piece = ["lua/lib/batch.lua", 46, `local function batch_waiting(b) return b.n - b.c - b.f - b.x - b.r end`];
-const piece_58: Piece = ["lua/lib/batch.lua", 84, `local function batch_end(b, now, keep_ms)
+const piece_50: Piece = ["lua/lib/batch.lua", 46, `local function batch_waiting(b) return b.n - b.c - b.f - b.x - b.r end`];
+const piece_51: Piece = ["lua/lib/batch.lua", 84, `local function batch_end(b, now, keep_ms)
   b.dirty = true
   if b.n > b.c + b.f + b.x or b.s == 'notes' then return false end
   if b.s == 'tray' then
@@ -715,169 +724,18 @@ const piece_58: Piece = ["lua/lib/batch.lua", 84, `local function batch_end(b, n
   b.deadline = now + keep_ms
   return true
 end`];
-const piece_59: Piece = ["lua/lib/batch.lua", 102, `local function batch_stop(b, status, now, keep_ms)
+const piece_52: Piece = ["lua/lib/batch.lua", 102, `local function batch_stop(b, status, now, keep_ms)
   local waiting = batch_waiting(b)
   if status == 'expired' then b.f = b.f + waiting else b.x = b.x + waiting end
   b.s = status
   b.deadline = '' -- leaves the deadlines until its last running task has finished
   batch_end(b, now, keep_ms)
 end`];
-const piece_60: Piece = ["lua/lib/outbox.lua", 132, `local function outbox_bell()
+const piece_53: Piece = ["lua/lib/outbox.lua", 132, `local function outbox_bell()
   if #outbox_plans_made > 0 then call('SPUBLISH', root .. 'bell', 'o') end
 end`];
-const piece_61: Piece = ["lua/lib/limited.lua", 12, `local LANES_MAX = 1000
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-local function limited_drop(b, now)
+const piece_54: Piece = ["lua/lib/limited.lua", 12, `local LANES_MAX = 1000`];
+const piece_55: Piece = ["lua/lib/limited.lua", 164, `local function limited_drop(b, now)
   local told = {}
   for i, lanes in ipairs(call('HVALS', b.key .. ':lanes')) do
     if i > LANES_MAX then break end -- what is left turns out to be gone when it is granted
@@ -889,27 +747,31 @@ local function limited_drop(b, now)
     end
   end
 end`];
-const piece_62: Piece = ["lua/lib/batch.lua", 115, `local function label_keys(account, labels)
+const piece_56: Piece = ["lua/lib/batch.lua", 115, `local function label_keys(account, labels)
   local list = {}
   for hash in string.gmatch(labels, '%w%w%w%w%w%w%w%w%w%w') do list[#list + 1] = root .. 'a:' .. account .. ':l:' .. hash end
   return list
 end`];
-const piece_63: Piece = ["lua/lib/seen.lua", 4, `local function batch_seen(b)
+const piece_57: Piece = ["lua/lib/seen.lua", 4, `local function batch_seen(b)
   return string.format('%.0f %.0f %s', b.v or 0, b.k, b.o_from and string.format('%.0f,%.0f', b.o_from, b.o_to) or '')
 end`];
-const piece_64: Piece = ["lua/lib/places.lua", 5, `local function place_due(b, now, keep_ms, tray_keep_ms)
+const piece_58: Piece = ["lua/lib/places.lua", 5, `local function place_due(b, now, keep_ms, tray_keep_ms)
   local over = b.n == b.c + b.f + b.x
   if b.s == 'notes' then return nil end
   if b.s == 'tray' then return over and math.max(now, b.t + 1000) + tray_keep_ms or nil end
   if batch_live(b) then return b.e end
   return b.z and over and b.z + keep_ms or nil
-end`];
-const piece_65: Piece = ["lua/lib/places.lua", 14, `local function place_due_lost(b, due_ms)
+end
+
+
+local function place_due_lost(b, due_ms)
   if not due_ms then return false end
   local at_ms = tonumber(call('ZSCORE', root .. 'deadlines', b.core))
   return not at_ms or (b.s ~= 'tray' and batch_live(b) and at_ms ~= due_ms)
-end`];
-const piece_66: Piece = ["lua/lib/places.lua", 21, `local function places_lost(b)
+end
+
+
+local function places_lost(b)
   if b.s == 'notes' or b.s == 'tray' then return {}, {} end
   local lost, strange = {}, {}
   local own = label_keys(b.a, call('HGET', b.key, 'l') or '')
@@ -923,7 +785,7 @@ const piece_66: Piece = ["lua/lib/places.lua", 21, `local function places_lost(b
   end
   return lost, strange
 end`];
-const piece_67: Piece = ["lua/lib/quota.lua", 3, `local QUOTA_WINDOW_MS, QUOTA_READ_MAX = 60000, 4000
+const piece_59: Piece = ["lua/lib/quota.lua", 3, `local QUOTA_WINDOW_MS, QUOTA_READ_MAX = 60000, 4000
 
 
 local function quota_passed(key, length, now)
@@ -950,8 +812,9 @@ local function quota_plan(key, limit, now, wanted)
   local granted = math.max(0, math.min(left, wanted))
   if granted > 0 then quota_plans[#quota_plans + 1] = { key = key, granted = granted, passed = passed, now = now } end
   return granted, math.max(0, left) - granted, first + QUOTA_WINDOW_MS - now
-end`];
-const piece_68: Piece = ["lua/lib/quota.lua", 32, `local function quota_write()
+end
+
+local function quota_write()
   for _, plan in ipairs(quota_plans) do
     local times = {}
     for i = 1, plan.granted do times[i] = plan.now end
@@ -960,14 +823,14 @@ const piece_68: Piece = ["lua/lib/quota.lua", 32, `local function quota_write()
     redis.call('PEXPIRE', plan.key, QUOTA_WINDOW_MS)
   end
 end`];
-const piece_69: Piece = ["lua/lib/limited.lua", 101, `local function lane_of_name(b, name, index)
+const piece_60: Piece = ["lua/lib/limited.lua", 101, `local function lane_of_name(b, name, index)
   local lane, kind
   for core, letter, first in string.gmatch(call('HGET', b.key .. ':lanes', name) or '', '(%w+),(%a),(%d+)') do
     if tonumber(first) <= index then lane, kind = core, letter end
   end
   return lane, kind
 end`];
-const piece_70: Piece = ["lua/lib/round.lua", 9, `local function round_begin(b, expiration_ms, now)
+const piece_61: Piece = ["lua/lib/round.lua", 9, `local function round_begin(b, expiration_ms, now)
   b.k = b.k + 1
   b.s = b.c > 0 and 'processing' or 'pending'
   b.z = nil
@@ -975,13 +838,20 @@ const piece_70: Piece = ["lua/lib/round.lua", 9, `local function round_begin(b, 
   b.e = math.max(now, b.e - expiration_ms) + expiration_ms
   b.deadline = b.e
   b.dirty = true
-end`];
-const piece_71: Piece = ["lua/lib/round.lua", 19, `local function round_write(b)
+end
+
+local function round_write(b)
   call('HSET', b.key, 'k', b.k, 'e', b.e)
   call('HDEL', b.key, 'z', 'y')
 end`];
-const piece_72: Piece = ["lua/lib/lane.lua", 63, `local machines = {}`];
-const piece_73: Piece = ["lua/lib/limiter/aligned.lua", 2, `do
+const piece_62: Piece = ["lua/lib/lane.lua", 35, `local LANE_STEP_US, LANE_SEQ_FIRST = 1000000, 100000000 -- more than any index of a task, so that places are not negative
+local LANE_FIELDS = { 'account', 'name', 'kind', 'form', 'max', 'rate', 'interval_s', 'lock_s', 'queue_s', 'valid_s', 'cooldown', 'deleted',
+  't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem', 'lag', 'way',
+  'last', 'hold', 'opens', 'lost' }`];
+const piece_63: Piece = ["lua/lib/lane.lua", 40, `local LANE_TEXTS = { account = true, name = true, kind = true, form = true, cooldown = true }`];
+const piece_64: Piece = ["lua/lib/lane.lua", 45, `local lanes_loaded, lanes_by_core = {}, {}`];
+const piece_65: Piece = ["lua/lib/lane.lua", 63, `local machines = {}`];
+const piece_66: Piece = ["lua/lib/limiter/aligned.lua", 2, `do
   local function aligned_us(lane) return lane.interval_s * 1000000 end
 
   machines.aligned = {
@@ -1021,7 +891,7 @@ const piece_73: Piece = ["lua/lib/limiter/aligned.lua", 2, `do
     end,
   }
 end`];
-const piece_74: Piece = ["lua/lib/limiter/level.lua", 9, `do
+const piece_67: Piece = ["lua/lib/limiter/level.lua", 9, `do
   local LEVEL_LOG_MAX = 128
   local LEVEL_EXACT_MAX = 9000000000
   local LEVEL_DEBT = 2 -- points that were charged afterwards raise the level to so many capacities at most
@@ -1187,7 +1057,7 @@ const piece_74: Piece = ["lua/lib/limiter/level.lua", 9, `do
     end,
   }
 end`];
-const piece_75: Piece = ["lua/lib/limiter/slots.lua", 4, `do
+const piece_68: Piece = ["lua/lib/limiter/slots.lua", 4, `do
   local SLOTS_DUE_MAX, SLOTS_GRACE_MS = 500, 60000
 
   local function slots_key(lane) return lane.key .. ':run' end
@@ -1252,7 +1122,7 @@ const piece_75: Piece = ["lua/lib/limiter/slots.lua", 4, `do
     end,
   }
 end`];
-const piece_76: Piece = ["lua/lib/limiter/window.lua", 4, `do
+const piece_69: Piece = ["lua/lib/limiter/window.lua", 4, `do
   local WINDOW_CELLS, WINDOW_READ = 1024, 32
 
   local function window_log(lane) return lane.key .. ':log' end
@@ -1394,14 +1264,8 @@ const piece_76: Piece = ["lua/lib/limiter/window.lua", 4, `do
     end,
   }
 end`];
-const piece_77: Piece = ["lua/lib/lane.lua", 35, `local LANE_STEP_US, LANE_SEQ_FIRST = 1000000, 100000000 -- more than any index of a task, so that places are not negative
-local LANE_FIELDS = { 'account', 'name', 'kind', 'form', 'max', 'rate', 'interval_s', 'lock_s', 'queue_s', 'valid_s', 'cooldown', 'deleted',
-  't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem', 'lag', 'way',
-  'last', 'hold', 'opens', 'lost' }
-
-local LANE_TEXTS = { account = true, name = true, kind = true, form = true, cooldown = true }`];
-const piece_78: Piece = ["lua/lib/lane.lua", 45, `local lanes_loaded, lanes_by_core = {}, {}`];
-const piece_79: Piece = ["lua/lib/lane.lua", 72, `local function lane_load(core, now_us)
+const piece_70: Piece = ["lua/lib/lane.lua", 67, `local function lane_text(number) return string.format('%.0f', number) end`];
+const piece_71: Piece = ["lua/lib/lane.lua", 72, `local function lane_load(core, now_us)
   local lane = lanes_by_core[core]
   if lane then return lane end
   lane = { core = core, key = root .. 'lane:' .. core, entries = {}, changed = {}, batches = {}, tallies = {}, idle = 0,
@@ -1433,8 +1297,7 @@ const piece_79: Piece = ["lua/lib/lane.lua", 72, `local function lane_load(core,
   lanes_loaded[#lanes_loaded + 1] = lane
   return lane
 end`];
-const piece_80: Piece = ["lua/lib/lane.lua", 67, `local function lane_text(number) return string.format('%.0f', number) end`];
-const piece_81: Piece = ["lua/lib/record.lua", 6, `local RECORD_FIELDS = { 'account', 'name', 'type', 'config', 'description', 'queue_s', 'valid_s', 'cooldown', 'created', 'updated', 'deleted' }
+const piece_72: Piece = ["lua/lib/record.lua", 6, `local RECORD_FIELDS = { 'account', 'name', 'type', 'config', 'description', 'queue_s', 'valid_s', 'cooldown', 'created', 'updated', 'deleted' }
 
 
 
@@ -1451,8 +1314,8 @@ local function record_reply(lane)
   reply[#reply + 1] = not paused and '' or lane.pause < math.huge and lane_text((lane.pause - lane.skew) / 1000) or 'inf'
   return reply
 end`];
-const piece_82: Piece = ["lua/lib/lane.lua", 69, `local function lane_limited(lane) return lane.account and not lane.deleted end`];
-const piece_83: Piece = ["lua/lib/lane.lua", 114, `local function lane_settle(lane)
+const piece_73: Piece = ["lua/lib/lane.lua", 69, `local function lane_limited(lane) return lane.account and not lane.deleted end`];
+const piece_74: Piece = ["lua/lib/lane.lua", 114, `local function lane_settle(lane)
   local machine = lane_limited(lane) and machines[lane.form]
   lane.machine = machine
   if not lane.settled and machine then machine.settle(lane) end
@@ -1460,15 +1323,16 @@ const piece_83: Piece = ["lua/lib/lane.lua", 114, `local function lane_settle(la
   lane.settled = true
   return lane
 end`];
-const piece_84: Piece = ["lua/lib/record.lua", 9, `local function record_lane(core, account, now_us)
+const piece_75: Piece = ["lua/lib/record.lua", 9, `local function record_lane(core, account, now_us)
   local lane = lane_load(core, now_us)
   if lane.account ~= account or lane.deleted then return nil end
   return lane_settle(lane)
 end`];
-const piece_85: Piece = ["lua/lib/lane.lua", 198, `local function lane_wake(lane, at_us)
-  if not lane.wake or at_us < lane.wake then lane.wake = at_us end
-end`];
-const piece_86: Piece = ["lua/lib/tally.lua", 6, `local TALLIES = { { 's', 1000000, 61 }, { 'm', 60000000, 61 }, { 'd', 86400000000, 31 } }
+const piece_76: Piece = ["lua/lib/lane.lua", 39, `local LANE_KEYS = { '', ':q', ':e', ':first', ':until', ':n', ':dropped', ':use', ':log', ':run' }`];
+const piece_77: Piece = ["lua/lib/lane.lua", 41, `local LANE_STATE = { 't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem', 'lag', 'way',
+  'last', 'hold', 'opens', 'lost' }`];
+const piece_78: Piece = ["lua/lib/lane.lua", 46, `local lane_bell = false`];
+const piece_79: Piece = ["lua/lib/tally.lua", 6, `local TALLIES = { { 's', 1000000, 61 }, { 'm', 60000000, 61 }, { 'd', 86400000000, 31 } }
 
 local function tally_text(number) return string.format('%.0f', number) end
 
@@ -1486,8 +1350,10 @@ local function tally(lane, at_us, granted, throttled, expired)
       slot.granted, slot.throttled, slot.expired = slot.granted + granted, slot.throttled + throttled, slot.expired + expired
     end
   end
-end`];
-const piece_87: Piece = ["lua/lib/tally.lua", 27, `local function tally_plan(lane)
+end
+
+
+local function tally_plan(lane)
   tally(lane, lane.now, 0, 0, 0)
   lane.tally_fields = {}
   for field, slot in pairs(lane.tallies) do
@@ -1509,26 +1375,23 @@ const piece_87: Piece = ["lua/lib/tally.lua", 27, `local function tally_plan(lan
       lane.tally_fields[#lane.tally_fields + 1] = value
     end
   end
-end`];
-const piece_88: Piece = ["lua/lib/lane.lua", 301, `local function lane_plan()
-  for _, lane in ipairs(lanes_loaded) do tally_plan(lane) end
-end`];
-const piece_89: Piece = ["lua/lib/lane.lua", 39, `local LANE_KEYS = { '', ':q', ':e', ':first', ':until', ':n', ':dropped', ':use', ':log', ':run' }
+end
 
-local LANE_STATE = { 't', 'skew', 'idle', 'pause', 'cool', 'seq', 'waiting', 'seen', 'fresh', 'since', 'n', 'at', 'rem', 'lag', 'way',
-  'last', 'hold', 'opens', 'lost' }
-
-
-
-local lane_bell = false`];
-const piece_90: Piece = ["lua/lib/tally.lua", 51, `local function tally_write(lane)
+local function tally_write(lane)
   call('HSET', lane.key .. ':use', unpack(lane.tally_fields, 1, #lane.tally_fields))
 end`];
-const piece_91: Piece = ["lua/lib/lane.lua", 132, `local function lane_entry_text(lane, range, from, to, kind, cost)
+const piece_80: Piece = ["lua/lib/lane.lua", 132, `local function lane_entry_text(lane, range, from, to, kind, cost)
   return string.format('%s|%s,%.0f,%.0f,%s,%s,%s,%s;%s,%s,%s,%.0f,%.0f', range.flow, range.core, from, to, range.attempts,
     range.recoveries, range.timeout_s, range.due_ms, lane.core, kind, cost, range.first_ms, range.valid_ms)
 end`];
-const piece_92: Piece = ["lua/lib/lane.lua", 305, `local function lane_sliced(command, key, list)
+const piece_81: Piece = ["lua/lib/lane.lua", 198, `local function lane_wake(lane, at_us)
+  if not lane.wake or at_us < lane.wake then lane.wake = at_us end
+end`];
+const piece_82: Piece = ["lua/lib/lane.lua", 301, `local function lane_plan()
+  for _, lane in ipairs(lanes_loaded) do tally_plan(lane) end
+end
+
+local function lane_sliced(command, key, list)
   for i = 1, #list, 1000 do call(command, key, unpack(list, i, math.min(i + 999, #list))) end
 end
 
@@ -1615,11 +1478,11 @@ local function lane_write()
   end
   if lane_bell then call('SPUBLISH', root .. 'bell', 'l') end
 end`];
-const piece_93: Piece = ["lua/lib/lane.lua", 106, `local function lane_closed_until(lane)
+const piece_83: Piece = ["lua/lib/lane.lua", 106, `local function lane_closed_until(lane)
   local at = math.max(lane.pause or 0, lane.cool or 0)
   return at > lane.v and at or nil
 end`];
-const piece_94: Piece = ["lua/lib/results.lua", 3, `local function results_without_those(text, gone)
+const piece_84: Piece = ["lua/lib/results.lua", 3, `local function results_without_those(text, gone)
   local at, kept = 1, {}
   while at <= #text do
     local of, length = struct.unpack('>BI2', text, at)
@@ -1628,9 +1491,9 @@ const piece_94: Piece = ["lua/lib/results.lua", 3, `local function results_witho
   end
   return table.concat(kept)
 end`];
-const piece_95: Piece = ["lua/lib/results.lua", 13, `local function results_without(text, place) return results_without_those(text, { [place] = true }) end`];
-const piece_96: Piece = ["lua/lib/results.lua", 28, `local function result_field(local_index) return 'r' .. string.format('%.0f', math.floor(local_index / 16)) end`];
-const piece_97: Piece = ["lua/lib/round.lua", 27, `local dealt_batches, dealt_states, dealt_results = {}, {}, {}
+const piece_85: Piece = ["lua/lib/results.lua", 13, `local function results_without(text, place) return results_without_those(text, { [place] = true }) end`];
+const piece_86: Piece = ["lua/lib/results.lua", 28, `local function result_field(local_index) return 'r' .. string.format('%.0f', math.floor(local_index / 16)) end`];
+const piece_87: Piece = ["lua/lib/round.lua", 27, `local dealt_batches, dealt_states, dealt_results = {}, {}, {}
 
 
 local function results_forget(b, base, first, last)
@@ -1651,11 +1514,11 @@ local function results_forget(b, base, first, last)
     end
   end
 end`];
-const piece_98: Piece = ["lua/lib/round.lua", 59, `local function round_deal(b, base, first, last)
+const piece_88: Piece = ["lua/lib/round.lua", 59, `local function round_deal(b, base, first, last)
   dealt_states[#dealt_states + 1] = { b.key .. ':s', first, string.rep('r', last - first + 1) }
   results_forget(b, base, first, last)
 end`];
-const piece_99: Piece = ["lua/lib/round.lua", 70, `local function round_deals_write()
+const piece_89: Piece = ["lua/lib/round.lua", 70, `local function round_deals_write()
   for _, mark in ipairs(dealt_states) do call('SETRANGE', mark[1], mark[2], mark[3]) end
   for key, fields in pairs(dealt_results) do
     for field, text in pairs(fields) do
@@ -1670,26 +1533,88 @@ const piece_99: Piece = ["lua/lib/round.lua", 70, `local function round_deals_wr
     end
   end
 end`];
-const piece_100: Piece = ["lua/lib/batch.lua", 54, `local function round_entry_stale(b, entry) return math.floor(entry.attempts / ROUND_ATTEMPTS) ~= b.k end`];
-const piece_101: Piece = ["lua/lib/ready.lua", 52, `local function entry_read(entry)
+const piece_90: Piece = ["lua/lib/batch.lua", 54, `local function round_entry_stale(b, entry) return math.floor(entry.attempts / ROUND_ATTEMPTS) ~= b.k end`];
+const piece_91: Piece = ["lua/lib/ready.lua", 52, `local function entry_read(entry)
   local core, from, to, attempts, recoveries, timeout_s, due_ms, limit =
     string.match(entry, '^(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%d+)(.*)$')
   return { core = core, from = tonumber(from), to = tonumber(to), attempts = tonumber(attempts),
     recoveries = tonumber(recoveries), timeout_s = tonumber(timeout_s), due_ms = tonumber(due_ms), limit = limit }
 end`];
-const piece_102: Piece = ["lua/lib/outbox.lua", 85, `local function away_forget(field) away_set(field, false, nil) end`];
-const piece_103: Piece = ["lua/lib/limited.lua", 27, `local function limited_states(b, entry, to)
+const piece_92: Piece = ["lua/lib/outbox.lua", 85, `local function away_forget(field) away_set(field, false, nil) end`];
+const piece_93: Piece = ["lua/lib/limited.lua", 27, `local function limited_states(b, entry, to)
   if not b or not batch_live(b) or round_entry_stale(b, entry) then return '' end
   return call('GETRANGE', b.key .. ':s', entry.from, to or entry.to)
 end`];
-const piece_104: Piece = ["lua/lib/lane.lua", 123, `local function lane_read(text)
+const piece_94: Piece = ["lua/lib/batch.lua", 122, `local function batch_ended(b, from, tasks, byte)
+  if not b.W or byte == 'r' then return end
+  b.told = b.told or {}
+  b.told[#b.told + 1] = byte .. from .. '+' .. tasks
+end`];
+const piece_95: Piece = ["lua/lib/outbox.lua", 72, `local function outbox_back(now, lane, place, granted_ms, text)
+  local seq = outbox_send(now, partition_of(lane), 'back', lane .. ' ' .. place .. ' ' .. granted_ms .. ' ' .. text)
+  away_set(away_field(lane, text), seq .. ' ' .. text, now)
+end`];
+const piece_96: Piece = ["lua/lib/limited.lua", 16, `local GRANT_AHEAD_MS_MAX = 1500`];
+const piece_97: Piece = ["lua/lib/limited.lua", 67, `local function limited_unused(now, limit, core, from, to)
+  local tasks = to - from + 1
+  outbox_send(now, partition_of(limit.lane), 'unused',
+    string.format('%s %s %.0f %.0f %s %.0f %.0f', limit.lane, limit.granted_ms, tasks, tasks * limit.cost, core, from, to))
+end`];
+const piece_98: Piece = ["lua/lib/limited.lua", 81, `local function limited_back(now, flow, entry, from, to, limit)
+  outbox_back(now, limit.lane, limit.place, limit.granted_ms,
+    flow .. '|' .. entry_of(entry.core, from, to, entry.attempts, entry.recoveries, entry.timeout_s, entry.due_ms, limit.waiting))
+end`];
+const piece_99: Piece = ["lua/lib/limited.lua", 87, `local function limited_return(now, flow, entry)
+  local limit = limit_read(entry.limit)
+  local states = limited_states(batch_load(entry.core), entry)
+  local at = entry.from
+  for first, after in string.gmatch(states, '()[qr]+()') do
+    local from, to = entry.from + first - 1, entry.from + after - 2
+    if from > at then limited_unused(now, limit, entry.core, at, from - 1) end
+    limited_back(now, flow, entry, from, to, limit)
+    at = to + 1
+  end
+  if at <= entry.to then limited_unused(now, limit, entry.core, at, entry.to) end
+end`];
+const piece_100: Piece = ["lua/lib/granted.lua", 3, `local granted_new, granted_gone = {}, {}`];
+const piece_101: Piece = ["lua/lib/granted.lua", 5, `local function granted_add(until_ms, text)
+  granted_new[#granted_new + 1] = until_ms
+  granted_new[#granted_new + 1] = text
+end`];
+const piece_102: Piece = ["lua/lib/granted.lua", 12, `local function granted_write()
+  for i = 1, #granted_new, 1000 do call('ZADD', root .. 'granted', unpack(granted_new, i, math.min(i + 999, #granted_new))) end
+  for i = 1, #granted_gone, 1000 do call('ZREM', root .. 'granted', unpack(granted_gone, i, math.min(i + 999, #granted_gone))) end
+end`];
+const piece_103: Piece = ["lua/lib/results.lua", 26, `local function result_record(place, json) return struct.pack('>BI2', place, #json) .. json end`];
+const piece_104: Piece = ["lua/lib/lost.lua", 4, `local lost_results = {}
+
+
+local function lose(b, from, to, json)
+  local base = segment_bounds(b, from)
+  local segment = segment_key(b, base)
+  lost_results[segment] = lost_results[segment] or {}
+  for i = from, to do
+    local place = (i - base) % 16
+    local field = result_field(i - base)
+    local before = lost_results[segment][field] or call('HGET', segment, field) or ''
+    lost_results[segment][field] = results_without(before, place) .. result_record(place, json)
+  end
+end
+
+local function lost_write()
+  for segment, fields in pairs(lost_results) do
+    for field, text in pairs(fields) do call('HSET', segment, field, text) end
+  end
+end`];
+const piece_105: Piece = ["lua/lib/lane.lua", 44, `local LANE_HEARD_MS = 50`];
+const piece_106: Piece = ["lua/lib/lane.lua", 123, `local function lane_read(text)
   local flow, core, from, to, attempts, recoveries, timeout_s, due_ms, kind, cost, first_ms, valid_ms =
     string.match(text, '^([^|]+)|(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%d+);%w+,(%a)!?,(%d+),(%d+),(%d+)')
   return { flow = flow, core = core, from = tonumber(from), to = tonumber(to), attempts = attempts, recoveries = recoveries,
     timeout_s = timeout_s, due_ms = due_ms, kind = kind, cost = tonumber(cost), first_ms = tonumber(first_ms),
     valid_ms = tonumber(valid_ms) }
 end`];
-const piece_105: Piece = ["lua/lib/lane.lua", 141, `local function lane_entry_read(key, text)
+const piece_107: Piece = ["lua/lib/lane.lua", 141, `local function lane_entry_read(key, text)
   local arrived, place, entry, left = string.match(text, '^(%d+) (%d+) (%S+)(.*)$')
   local range = lane_read(entry)
   range.key, range.arrived, range.place = key, tonumber(arrived), tonumber(place)
@@ -1702,7 +1627,7 @@ end
 
 
 local function lane_tasks(range) return range.to - range.from + 1 - (range.left and #range.left or 0) end`];
-const piece_106: Piece = ["lua/lib/lane.lua", 159, `local function lane_entry(lane, key)
+const piece_108: Piece = ["lua/lib/lane.lua", 159, `local function lane_entry(lane, key)
   local range = lane.entries[key]
   if range ~= nil then return range end
   local text = call('HGET', lane.key .. ':e', key)
@@ -1739,63 +1664,11 @@ local function lane_count(lane, range, tasks)
   if lane.waiting > lane.queued_max then lane.queued_max = lane.waiting end
   if range.place + range.from >= lane.seen then lane.fresh = lane.fresh + tasks end
 end`];
-const piece_107: Piece = ["lua/lib/lane.lua", 203, `local function lane_invalid_at(lane, range)
+const piece_109: Piece = ["lua/lib/lane.lua", 203, `local function lane_invalid_at(lane, range)
   if range.valid_ms > 0 then return range.valid_ms * 1000 end
   return lane_limited(lane) and lane.valid_s and range.first_ms * 1000 + lane.valid_s * 1000000 or math.huge
 end`];
-const piece_108: Piece = ["lua/lib/batch.lua", 122, `local function batch_ended(b, from, tasks, byte)
-  if not b.W or byte == 'r' then return end
-  b.told = b.told or {}
-  b.told[#b.told + 1] = byte .. from .. '+' .. tasks
-end`];
-const piece_109: Piece = ["lua/lib/results.lua", 26, `local function result_record(place, json) return struct.pack('>BI2', place, #json) .. json end`];
-const piece_110: Piece = ["lua/lib/lost.lua", 4, `local lost_results = {}
-
-
-local function lose(b, from, to, json)
-  local base = segment_bounds(b, from)
-  local segment = segment_key(b, base)
-  lost_results[segment] = lost_results[segment] or {}
-  for i = from, to do
-    local place = (i - base) % 16
-    local field = result_field(i - base)
-    local before = lost_results[segment][field] or call('HGET', segment, field) or ''
-    lost_results[segment][field] = results_without(before, place) .. result_record(place, json)
-  end
-end`];
-const piece_111: Piece = ["lua/lib/outbox.lua", 72, `local function outbox_back(now, lane, place, granted_ms, text)
-  local seq = outbox_send(now, partition_of(lane), 'back', lane .. ' ' .. place .. ' ' .. granted_ms .. ' ' .. text)
-  away_set(away_field(lane, text), seq .. ' ' .. text, now)
-end`];
-const piece_112: Piece = ["lua/lib/limited.lua", 16, `local GRANT_AHEAD_MS_MAX = 1500`];
-const piece_113: Piece = ["lua/lib/limited.lua", 67, `local function limited_unused(now, limit, core, from, to)
-  local tasks = to - from + 1
-  outbox_send(now, partition_of(limit.lane), 'unused',
-    string.format('%s %s %.0f %.0f %s %.0f %.0f', limit.lane, limit.granted_ms, tasks, tasks * limit.cost, core, from, to))
-end`];
-const piece_114: Piece = ["lua/lib/limited.lua", 81, `local function limited_back(now, flow, entry, from, to, limit)
-  outbox_back(now, limit.lane, limit.place, limit.granted_ms,
-    flow .. '|' .. entry_of(entry.core, from, to, entry.attempts, entry.recoveries, entry.timeout_s, entry.due_ms, limit.waiting))
-end`];
-const piece_115: Piece = ["lua/lib/limited.lua", 87, `local function limited_return(now, flow, entry)
-  local limit = limit_read(entry.limit)
-  local states = limited_states(batch_load(entry.core), entry)
-  local at = entry.from
-  for first, after in string.gmatch(states, '()[qr]+()') do
-    local from, to = entry.from + first - 1, entry.from + after - 2
-    if from > at then limited_unused(now, limit, entry.core, at, from - 1) end
-    limited_back(now, flow, entry, from, to, limit)
-    at = to + 1
-  end
-  if at <= entry.to then limited_unused(now, limit, entry.core, at, entry.to) end
-end`];
-const piece_116: Piece = ["lua/lib/granted.lua", 3, `local granted_new, granted_gone = {}, {}`];
-const piece_117: Piece = ["lua/lib/granted.lua", 5, `local function granted_add(until_ms, text)
-  granted_new[#granted_new + 1] = until_ms
-  granted_new[#granted_new + 1] = text
-end`];
-const piece_118: Piece = ["lua/lib/lane.lua", 44, `local LANE_HEARD_MS = 50`];
-const piece_119: Piece = ["lua/lib/lane.lua", 255, `local function lane_take(lane, range, from)
+const piece_110: Piece = ["lua/lib/lane.lua", 255, `local function lane_take(lane, range, from)
   local passed, left = 0, nil
   for _, index in ipairs(range.left or {}) do
     if index > from then
@@ -1817,28 +1690,19 @@ const piece_119: Piece = ["lua/lib/lane.lua", 255, `local function lane_take(lan
   lane_put(lane, range.key, range)
   return false
 end`];
-const piece_120: Piece = ["lua/lib/granted.lua", 12, `local function granted_write()
-  for i = 1, #granted_new, 1000 do call('ZADD', root .. 'granted', unpack(granted_new, i, math.min(i + 999, #granted_new))) end
-  for i = 1, #granted_gone, 1000 do call('ZREM', root .. 'granted', unpack(granted_gone, i, math.min(i + 999, #granted_gone))) end
-end`];
-const piece_121: Piece = ["lua/lib/lost.lua", 19, `local function lost_write()
-  for segment, fields in pairs(lost_results) do
-    for field, text in pairs(fields) do call('HSET', segment, field, text) end
-  end
-end`];
-const piece_122: Piece = ["lua/lib/ready.lua", 67, `local function member_read(member)
+const piece_111: Piece = ["lua/lib/ready.lua", 67, `local function member_read(member)
   local core, from, to, attempt, recoveries, timeout_s, flow, limit =
     string.match(member, '^(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%a:%w+:[%w*]+)(.*)$')
   if not core then return nil end
   return { core = core, from = tonumber(from), to = tonumber(to), attempt = tonumber(attempt), recoveries = tonumber(recoveries),
     timeout_s = tonumber(timeout_s), flow = flow, limit = limit }
 end`];
-const piece_123: Piece = ["lua/lib/ready.lua", 76, `local function member_byte(ref) return ref.from == ref.to and '[pP]' or 'p' end`];
-const piece_124: Piece = ["lua/lib/ready.lua", 63, `local function member_of(core, from, to, attempt, recoveries, timeout_s, flow, limit)
+const piece_112: Piece = ["lua/lib/ready.lua", 76, `local function member_byte(ref) return ref.from == ref.to and '[pP]' or 'p' end`];
+const piece_113: Piece = ["lua/lib/ready.lua", 63, `local function member_of(core, from, to, attempt, recoveries, timeout_s, flow, limit)
   return string.format('%s,%d,%d,%d,%d,%d,%s%s', core, from, to, attempt, recoveries, timeout_s, flow, limit)
 end`];
-const piece_125: Piece = ["lua/lib/granted.lua", 10, `local function granted_take(text) granted_gone[#granted_gone + 1] = text end`];
-const piece_126: Piece = ["lua/lib/suspect.lua", 4, `local SUSPECT_PAUSE_MS, SUSPECTS_MS_MAX = 100, 60000
+const piece_114: Piece = ["lua/lib/granted.lua", 10, `local function granted_take(text) granted_gone[#granted_gone + 1] = text end`];
+const piece_115: Piece = ["lua/lib/suspect.lua", 4, `local SUSPECT_PAUSE_MS, SUSPECTS_MS_MAX = 100, 60000
 local suspect_ms = nil
 
 
@@ -1846,18 +1710,19 @@ local function suspect_next(now, from, before)
   suspect_ms = suspect_ms or tonumber(before or call('HGET', meta, 'suspect') or 0)
   suspect_ms = math.max(from, math.min(suspect_ms, now + SUSPECTS_MS_MAX) + SUSPECT_PAUSE_MS)
   return suspect_ms
-end`];
-const piece_127: Piece = ["lua/lib/suspect.lua", 14, `local function suspect_write(now)
+end
+
+local function suspect_write(now)
   if suspect_ms and suspect_ms > now then call('HSET', meta, 'suspect', suspect_ms) end
 end`];
-const piece_128: Piece = ["lua/lib/ready.lua", 79, `local function flow_as(cls, flow) return string.byte(flow) == 110 and flow or cls .. string.sub(flow, 2) end`];
-const piece_129: Piece = ["lua/lib/limited.lua", 74, `local function limited_free(now, limit, core, from, to)
+const piece_116: Piece = ["lua/lib/ready.lua", 79, `local function flow_as(cls, flow) return string.byte(flow) == 110 and flow or cls .. string.sub(flow, 2) end`];
+const piece_117: Piece = ["lua/lib/limited.lua", 74, `local function limited_free(now, limit, core, from, to)
   if limit.kind == 'c' then
     outbox_send(now, partition_of(limit.lane), 'free', string.format('%s %s %.0f %.0f', limit.lane, core, from, to))
   end
 end`];
-const piece_130: Piece = ["lua/lib/schedule.lua", 27, `local function schedule_segment(s, number, base) return s.key .. ':' .. number .. ':' .. base end`];
-const piece_131: Piece = ["lua/lib/template.lua", 3, `local incoming = nil
+const piece_118: Piece = ["lua/lib/schedule.lua", 27, `local function schedule_segment(s, number, base) return s.key .. ':' .. number .. ':' .. base end`];
+const piece_119: Piece = ["lua/lib/template.lua", 3, `local incoming = nil
 
 
 
@@ -1875,7 +1740,11 @@ local function template_plan(s, number, list)
   incoming.list, incoming.s = list, s
   return true
 end`];
-const piece_132: Piece = ["lua/lib/template.lua", 22, `local function template_write()
+const piece_120: Piece = ["lua/lib/schedule.lua", 25, `local function schedule_list(account, status) return root .. 'a:' .. account .. ':sched' .. (status and ':' .. status or '') end`];
+const piece_121: Piece = ["lua/lib/schedule.lua", 30, `local function ring_cron(due_ms)
+  if due_ms ~= '' then call('SPUBLISH', root .. 'cron', due_ms) end
+end`];
+const piece_122: Piece = ["lua/lib/template.lua", 22, `local function template_write()
   for _, pair in ipairs(incoming.names) do
     call('RENAME', pair[1], pair[2])
     call('PERSIST', pair[2])
@@ -1891,27 +1760,23 @@ const piece_132: Piece = ["lua/lib/template.lua", 22, `local function template_w
     call('HSET', incoming.s.doc, unpack(incoming.list, doc_at, #incoming.list))
   end
 end`];
-const piece_133: Piece = ["lua/lib/schedule.lua", 25, `local function schedule_list(account, status) return root .. 'a:' .. account .. ':sched' .. (status and ':' .. status or '') end`];
-const piece_134: Piece = ["lua/lib/schedule.lua", 30, `local function ring_cron(due_ms)
-  if due_ms ~= '' then call('SPUBLISH', root .. 'cron', due_ms) end
-end`];
-const piece_135: Piece = ["lua/lib/schedule.lua", 17, `local function schedule_load(core, account)
+const piece_123: Piece = ["lua/lib/schedule.lua", 17, `local function schedule_load(core, account)
   local key = root .. 'sched:' .. core
   local v = call('HMGET', key, 'a', 's', 'v', 'k', 'y', 'g', 'lim', 'l')
   if not v[1] or (account and v[1] ~= account) then return nil end
   return { core = core, key = key, doc = key .. ':doc', runs = key .. ':runs', a = v[1], s = v[2], v = v[3], k = v[4], y = v[5], g = v[6],
     limited = v[7] == '1', l = v[8] }
 end`];
-const piece_136: Piece = ["lua/lib/template.lua", 40, `local function template_keys(s)
+const piece_124: Piece = ["lua/lib/template.lua", 40, `local function template_keys(s)
   local list = { schedule_segment(s, s.g, 'k') }
   for base in string.gmatch(call('HGET', s.doc, 'c') or '', '%d+') do list[#list + 1] = schedule_segment(s, s.g, base) end
   return list
 end`];
-const piece_137: Piece = ["lua/lib/schedule.lua", 34, `local function run_read(member)
+const piece_125: Piece = ["lua/lib/schedule.lua", 34, `local function run_read(member)
   local kind, core, index, created_ms, flags = string.match(member, '^(%a),(%w+),(%d+),(%d+),(%S+)$')
   return { kind = kind, core = core, index = tonumber(index), created_ms = tonumber(created_ms), flags = flags }
 end`];
-const piece_138: Piece = ["lua/lib/run.lua", 7, `local RUNS_KEPT, RUNS_TRIMMED = 10, 4
+const piece_126: Piece = ["lua/lib/run.lua", 7, `local RUNS_KEPT, RUNS_TRIMMED = 10, 4
 local run = nil
 
 local function with_member(object, members) return string.sub(object, 1, -2) .. members .. '}' end
@@ -1981,7 +1846,7 @@ local function run_plan(s, tick_ms, core, list, staged, flags, now, trace)
   end
   return true
 end`];
-const piece_139: Piece = ["lua/lib/run.lua", 78, `local function write_task(now)
+const piece_127: Piece = ["lua/lib/run.lua", 78, `local function write_task(now)
   local b = run.batch
   if b.opened then
     call('SET', run.tray, b.core, 'PX', 5000)
@@ -2028,7 +1893,7 @@ local function run_write(now)
     string.format('%s,%s,%.0f,%.0f,%s', run.s.y, run.batch.core, run.index, now, run.flags))
   call('HINCRBY', run.s.key, 'n', 1)
 end`];
-const piece_140: Piece = ["lua/lib/batch.lua", 57, `local function task_waits(b, i, byte)
+const piece_128: Piece = ["lua/lib/batch.lua", 57, `local function task_waits(b, i, byte)
   if byte == 'q' or byte == 'r' then return true end
   return (byte == 'f' or byte == 'e') and b.o_from ~= nil and i >= b.o_from and i <= b.o_to
 end`];
@@ -2071,9 +1936,7 @@ if not b then return { 'missing', '', 0, 0, 0, 0, 0, 0 } end`], piece_3, ["lua/b
 end
 
 if idem_taken() then return answer('taken', 0, now_ms) end`], piece_4, ["lua/batch/add.lua", 33, `local before = operation_before(op, now_ms)
-if before then return answer('added', before.first, before.at_ms) end`], piece_5, ["lua/batch/add.lua", 35, `if not batch_live(b) then return answer('state', 0, now_ms) end
-
-local first = b.n
+if before then return answer('added', before.first, before.at_ms) end`], piece_5, ["lua/batch/add.lua", 35, `if not batch_live(b) then return answer('state', 0, now_ms) end`], piece_6, piece_7, piece_8, piece_9, piece_10, piece_11, piece_12, piece_13, piece_14, piece_15, piece_16, piece_17, piece_18, piece_19, piece_20, piece_21, piece_22, piece_23, piece_24, piece_25, piece_26, piece_27, piece_28, piece_29, piece_30, piece_31, piece_32, piece_33, piece_34, piece_35, piece_36, piece_37, piece_38, piece_39, piece_40, piece_41, piece_42, piece_43, piece_44, piece_45, piece_46, piece_47, piece_48, piece_49, ["lua/batch/add.lua", 37, `local first = b.n
 local staged, keys_staged = {}, {}
 local at = 1
 for _ = 1, tonumber(parts[1]) do
@@ -2094,7 +1957,8 @@ for i = 1, keyed, 1000 do
   for _, known in ipairs(call('SMISMEMBER', b.key .. ':k', unpack(parts, keys_at + i, keys_at + math.min(i + 999, keyed)))) do
     if known == 1 then return answer('repeat', 0, now_ms) end
   end
-end`], piece_6, piece_7, piece_8, piece_9, ["lua/batch/add.lua", 59, `append_records(b, parts, at + 1, records)
+end
+append_records(b, parts, at + 1, records)
 
 local index = first + records
 for _, segment in ipairs(staged) do
@@ -2103,10 +1967,13 @@ for _, segment in ipairs(staged) do
   index = index + segment.tasks
   b.q = segment.bytes
 end
-b.n = first + total`], piece_10, piece_11, piece_12, piece_13, piece_14, piece_15, piece_16, piece_17, piece_18, piece_19, piece_20, piece_21, piece_22, piece_23, piece_24, piece_25, piece_26, piece_27, piece_28, piece_29, piece_30, piece_31, piece_32, piece_33, ["lua/batch/add.lua", 69, `append_runs(b, parts, runs_at + 1, runs, first, now_ms)`], piece_34, ["lua/batch/add.lua", 70, `local lanes = lanes_read(b, parts, keys_at + keyed + 1, first)
+b.n = first + total
+append_runs(b, parts, runs_at + 1, runs, first, now_ms)
+local lanes = lanes_read(b, parts, keys_at + keyed + 1, first)
 
 b.n = first + total
-b.dirty = true`], piece_35, piece_36, piece_37, piece_38, ["lua/batch/add.lua", 74, `notify_plan(now_ms)
+b.dirty = true
+notify_plan(now_ms)
 
 if b.w and expires_from_ms > 0 and expires_from_ms + expiration_ms > (b.e or 0) then
   b.deadline = expires_from_ms + expiration_ms
@@ -2115,8 +1982,17 @@ end
 for _, segment in ipairs(staged) do
   call('RENAME', segment.key, segment.to)
   call('PERSIST', segment.to)
-end`], piece_39, ["lua/batch/add.lua", 84, `append_write(b, total)
-for i = 1, keyed, 1000 do call('SADD', b.key .. ':k', unpack(parts, keys_at + i, keys_at + math.min(i + 999, keyed))) end`], piece_40, ["lua/batch/add.lua", 86, `operation_write(op, core, first, now_ms)`], piece_41, piece_42, ["lua/batch/add.lua", 87, `batch_save(now_ms)`], piece_43, ["lua/batch/add.lua", 88, `notify_write()`], piece_44, piece_45, piece_46, piece_47, piece_48, piece_49, piece_50, ["lua/batch/add.lua", 89, `queue_write()`], piece_51, ["lua/batch/add.lua", 90, `lanes_write(b, lanes)`], piece_52, piece_53, ["lua/batch/add.lua", 91, `outbox_write()`], piece_54, piece_55, ["lua/batch/add.lua", 92, `ring_bell()`], piece_56, ["lua/batch/add.lua", 93, `idem_write(answer('added', first, now_ms))
+end
+append_write(b, total)
+for i = 1, keyed, 1000 do call('SADD', b.key .. ':k', unpack(parts, keys_at + i, keys_at + math.min(i + 999, keyed))) end
+operation_write(op, core, first, now_ms)
+batch_save(now_ms)
+notify_write()
+queue_write()
+lanes_write(b, lanes)
+outbox_write()
+ring_bell()
+idem_write(answer('added', first, now_ms))
 return answer('added', first, now_ms)`]],
 });
 
@@ -2137,8 +2013,8 @@ local core = ARGV[1]
 local account = ARGV[2]
 local keep_ms = tonumber(ARGV[3])
 local now_ms = tonumber(ARGV[4]) or (function() local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000) end)()`], piece_0, piece_1, piece_2, ["lua/batch/cancel.lua", 17, `local b = batch_visible(core, account)
-if not b then return { 'missing', '', 0, 0, 0, 0, 0 } end
-local updated_ms = now_ms`], piece_5, piece_57, piece_58, piece_59, piece_41, piece_42, piece_44, piece_45, piece_46, piece_14, piece_47, piece_15, piece_48, piece_16, piece_49, piece_17, piece_50, piece_54, piece_55, piece_18, piece_19, piece_20, piece_21, piece_22, piece_52, piece_23, piece_24, piece_53, piece_60, piece_61, piece_35, piece_36, piece_37, piece_38, piece_43, ["lua/batch/cancel.lua", 20, `local outcome = 'cancelled'
+if not b then return { 'missing', '', 0, 0, 0, 0, 0 } end`], piece_5, piece_50, piece_51, piece_52, piece_11, piece_12, piece_13, piece_14, piece_15, piece_16, piece_17, piece_18, piece_19, piece_20, piece_21, piece_22, piece_23, piece_24, piece_25, piece_26, piece_27, piece_28, piece_29, piece_30, piece_34, piece_53, piece_54, piece_55, piece_47, piece_48, ["lua/batch/cancel.lua", 19, `local updated_ms = now_ms
+local outcome = 'cancelled'
 if batch_live(b) then
   batch_stop(b, 'cancelled', now_ms, keep_ms)
   limited_drop(b, now_ms)
@@ -2212,20 +2088,21 @@ for _ = 1, tonumber(parts[1]) do
 end
 local found = 0
 for i = 1, #staged, 1000 do found = found + call('EXISTS', unpack(staged, i, math.min(i + 999, #staged))) end
-if found < #staged then return { 0, now_ms } end
-
-at = at + 1
+if found < #staged then return { 0, now_ms } end`], piece_6, piece_7, piece_8, piece_56, piece_13, piece_14, piece_15, piece_16, piece_17, piece_18, piece_19, piece_20, piece_21, piece_22, piece_23, piece_24, piece_25, piece_26, piece_27, piece_28, piece_29, piece_30, piece_31, piece_32, piece_33, piece_34, piece_35, piece_36, piece_37, piece_38, piece_39, piece_40, piece_49, ["lua/batch/create.lua", 47, `at = at + 1
 local runs = tonumber(parts[at])
-local b = { core = core, key = key, n = total, k = 0, g = #bases > 1 and table.concat(bases) or nil }`], piece_10, piece_11, piece_12, piece_14, piece_15, piece_16, piece_17, piece_18, piece_19, piece_20, piece_21, piece_22, piece_23, piece_24, piece_25, piece_26, piece_27, piece_28, piece_29, piece_30, piece_31, ["lua/batch/create.lua", 50, `for i = 0, runs - 1 do
+local b = { core = core, key = key, n = total, k = 0, g = #bases > 1 and table.concat(bases) or nil }
+for i = 0, runs - 1 do
   local p = at + i * 6
   run_enqueue(b, now_ms, 'f:' .. account .. ':' .. parts[p + 3], tonumber(parts[p + 1]), tonumber(parts[p + 2]), tonumber(parts[p + 4]),
     tonumber(parts[p + 5]), parts[p + 6])
 end
 
 at = at + runs * 6 + 1
-local keyed = tonumber(parts[at])`], piece_34, ["lua/batch/create.lua", 58, `local lanes = lanes_read(b, parts, at + keyed + 1, 0)
+local keyed = tonumber(parts[at])
+local lanes = lanes_read(b, parts, at + keyed + 1, 0)
 
-local list = root .. 'a:' .. account .. ':b'`], piece_62, ["lua/batch/create.lua", 61, `local label_lists = label_keys(account, labels)
+local list = root .. 'a:' .. account .. ':b'
+local label_lists = label_keys(account, labels)
 
 local expires_ms = math.max(now_ms, expires_from_ms) + expiration_ms
 call('HSET', key, 'a', account, 's', 'pending', 'n', total, 'c', 0, 'f', 0, 'x', 0, 'r', 0, 'v', 1, 't', now_ms, 'u', now_ms,
@@ -2244,7 +2121,12 @@ call('ZADD', list .. ':pending', now_ms, core)
 if labels ~= '' then call('HSET', key, 'l', labels) end
 if notify ~= '' then call('HSET', key, 'N', notify) end
 for _, label_list in ipairs(label_lists) do call('ZADD', label_list, now_ms, core) end
-call('ZADD', root .. 'deadlines', expires_ms, core)`], piece_44, piece_45, piece_46, piece_47, piece_48, piece_49, piece_50, ["lua/batch/create.lua", 81, `queue_write()`], piece_51, ["lua/batch/create.lua", 82, `lanes_write(b, lanes)`], piece_52, piece_53, ["lua/batch/create.lua", 83, `outbox_write()`], piece_54, piece_55, ["lua/batch/create.lua", 84, `ring_bell(expires_ms, false, now_ms)`], piece_56, ["lua/batch/create.lua", 85, `idem_write({ 1, now_ms })
+call('ZADD', root .. 'deadlines', expires_ms, core)
+queue_write()
+lanes_write(b, lanes)
+outbox_write()
+ring_bell(expires_ms, false, now_ms)
+idem_write({ 1, now_ms })
 return { 1, now_ms }`]],
 });
 
@@ -2262,9 +2144,9 @@ local meta = KEYS[1]
 local core = ARGV[1]
 local account = ARGV[2]
 local now_ms = tonumber(ARGV[3]) or (function() local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000) end)()`], piece_0, piece_1, piece_2, ["lua/batch/delete.lua", 13, `local b = batch_visible(core, account)
-if not b then return { 'missing', '', 0 } end`], piece_5, ["lua/batch/delete.lua", 15, `if batch_live(b) or not b.z then return { 'state', b.s, 0 } end
-
-local status = b.s`], piece_62, ["lua/batch/delete.lua", 18, `local lists = label_keys(account, call('HGET', b.key, 'l') or '')`], piece_41, ["lua/batch/delete.lua", 19, `lists[#lists + 1] = list_key(b)
+if not b then return { 'missing', '', 0 } end`], piece_5, ["lua/batch/delete.lua", 15, `if batch_live(b) or not b.z then return { 'state', b.s, 0 } end`], piece_11, piece_56, ["lua/batch/delete.lua", 17, `local status = b.s
+local lists = label_keys(account, call('HGET', b.key, 'l') or '')
+lists[#lists + 1] = list_key(b)
 lists[#lists + 1] = list_key(b, status)
 local notes = batch_load(core .. 'n')
 local dropped = notes and notes.n - notes.c - notes.f - notes.x or 0
@@ -2294,7 +2176,7 @@ local meta = KEYS[1]
 local now_ms = tonumber(table.remove(ARGV)) or (function() local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000) end)()`], ["lua/batch/inspect.lua", 8, `local tray_keep_ms = tonumber(table.remove(ARGV))`], ["lua/batch/inspect.lua", 7, `local keep_ms = tonumber(table.remove(ARGV))
 
 
-local cores = ARGV`], piece_0, piece_1, piece_5, piece_41, piece_62, piece_63, piece_64, piece_65, piece_66, ["lua/batch/inspect.lua", 16, `local found = {}
+local cores = ARGV`], piece_0, piece_1, piece_5, piece_11, piece_56, piece_57, piece_58, ["lua/batch/inspect.lua", 16, `local found = {}
 for _, core in ipairs(cores) do
   local b = batch_load(core)
   if b and b.s ~= 'deleted' then
@@ -2326,7 +2208,7 @@ local meta = KEYS[1]
 
 local now_ms = tonumber(table.remove(ARGV)) or (function() local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000) end)()`], ["lua/batch/read.lua", 5, `local limit = tonumber(table.remove(ARGV))
 
-local reads = ARGV`], piece_0, piece_67, ["lua/batch/read.lua", 13, `local found = {}
+local reads = ARGV`], piece_0, piece_59, ["lua/batch/read.lua", 13, `local found = {}
 for i = 1, #reads, 4 do
   local key = root .. 'b:' .. reads[i]
   local fields = call('HMGET', key, 'a', 's', 'n', 'c', 'f', 'x', 'r', 't', 'u', 'z', 'd', 'g', 'o', 'h')
@@ -2337,7 +2219,8 @@ for i = 1, #reads, 4 do
     local granted, left, next_ms = quota_plan(key .. ':quota:status', limit, now_ms, tonumber(reads[i + 2]))
     found[#found + 1] = granted == 0 and { 0, left, next_ms, {}, '' } or { granted, left, next_ms, fields, text }
   end
-end`], piece_68, ["lua/batch/read.lua", 25, `quota_write()
+end
+quota_write()
 return found`]],
 });
 
@@ -2355,7 +2238,7 @@ local core = ARGV[1]
 local account = ARGV[2]
 local keep_ms = tonumber(ARGV[3])
 local now_ms = tonumber(ARGV[4]) or (function() local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000) end)()`], piece_0, piece_1, piece_2, ["lua/batch/release.lua", 13, `local b = batch_visible(core, account)
-if not b then return 0 end`], piece_5, piece_58, piece_41, piece_42, piece_44, piece_45, piece_46, piece_14, piece_47, piece_15, piece_48, piece_16, piece_49, piece_17, piece_50, piece_54, piece_55, piece_35, piece_36, piece_37, piece_38, piece_43, ["lua/batch/release.lua", 15, `if b.h then
+if not b then return 0 end`], piece_5, piece_51, piece_11, piece_12, piece_13, piece_14, piece_15, piece_16, piece_17, piece_18, piece_19, piece_20, piece_21, piece_22, piece_23, piece_47, piece_48, ["lua/batch/release.lua", 15, `if b.h then
   b.h = nil
   b.released = true
   if batch_live(b) then batch_end(b, now_ms, keep_ms) end -- what was cancelled or has expired ends by itself
@@ -2393,9 +2276,7 @@ local running = tonumber(ARGV[7])
 local keep_ms = tonumber(ARGV[8])
 local tray_keep_ms = tonumber(ARGV[9])
 local now_ms = tonumber(ARGV[10]) or (function() local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000) end)()`], piece_0, piece_1, ["lua/batch/repair.lua", 25, `local b = batch_load(core)
-if not b or b.s == 'deleted' then return { 'gone' } end`], piece_63, ["lua/batch/repair.lua", 27, `if batch_seen(b) ~= seen or call('STRLEN', b.key .. ':s') ~= total then return { 'moved' } end
-
-
+if not b or b.s == 'deleted' then return { 'gone' } end`], piece_57, ["lua/batch/repair.lua", 27, `if batch_seen(b) ~= seen or call('STRLEN', b.key .. ':s') ~= total then return { 'moved' } end`], piece_5, piece_51, piece_11, piece_56, piece_12, piece_58, piece_13, piece_14, piece_15, piece_16, piece_17, piece_18, piece_19, piece_20, piece_21, piece_22, piece_23, piece_47, piece_48, ["lua/batch/repair.lua", 29, `local repaired = {}
 local function set(field, value)
   if b[field] == value then return false end
   b[field] = value
@@ -2411,33 +2292,28 @@ for _, is in pairs(changed) do
     b.dirty = true
     b.v = b.v or 0
   end
-end`], ["lua/batch/repair.lua", 29, `local repaired = {}
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
+end
 if b.dirty then repaired[1] = 'counters' end
 if b.N then b.n_was, b.c_was, b.f_was, b.x_was = b.n, b.c, b.f, b.x end
 
 
-local over = b.n == b.c + b.f + b.x`], piece_5, piece_58, ["lua/batch/repair.lua", 51, `if over and not b.z and b.s ~= 'tray' and batch_end(b, now_ms, keep_ms) then repaired[#repaired + 1] = 'end' end`], piece_14, piece_15, piece_16, piece_17, piece_35, piece_36, piece_37, piece_38, ["lua/batch/repair.lua", 52, `notify_plan(now_ms)`], piece_64, ["lua/batch/repair.lua", 54, `local due_ms = place_due(b, now_ms, keep_ms, tray_keep_ms)`], piece_65, ["lua/batch/repair.lua", 55, `local due_lost = not b.deadline and place_due_lost(b, due_ms)`], piece_41, piece_62, piece_66, ["lua/batch/repair.lua", 56, `local lost, strange = {}, {}
+local over = b.n == b.c + b.f + b.x
+if over and not b.z and b.s ~= 'tray' and batch_end(b, now_ms, keep_ms) then repaired[#repaired + 1] = 'end' end
+notify_plan(now_ms)
+
+local due_ms = place_due(b, now_ms, keep_ms, tray_keep_ms)
+local due_lost = not b.deadline and place_due_lost(b, due_ms)
+local lost, strange = {}, {}
 if b.s == b.s_was then lost, strange = places_lost(b) end
-if due_lost or #lost + #strange > 0 then repaired[#repaired + 1] = 'places' end`], piece_42, ["lua/batch/repair.lua", 60, `batch_save(now_ms)`], piece_43, ["lua/batch/repair.lua", 61, `notify_write()`], piece_44, piece_45, piece_46, piece_47, piece_48, piece_49, piece_50, ["lua/batch/repair.lua", 62, `queue_write()
+if due_lost or #lost + #strange > 0 then repaired[#repaired + 1] = 'places' end
+
+batch_save(now_ms)
+notify_write()
+queue_write()
 if due_lost then call('ZADD', root .. 'deadlines', due_ms, core) end
 for _, key in ipairs(lost) do call('ZADD', key, b.t, core) end
-for _, key in ipairs(strange) do call('ZREM', key, core) end`], piece_54, piece_55, ["lua/batch/repair.lua", 66, `ring_bell(due_lost and due_ms or nil)
+for _, key in ipairs(strange) do call('ZREM', key, core) end
+ring_bell(due_lost and due_ms or nil)
 return repaired`]],
 });
 
@@ -2464,10 +2340,10 @@ local now_ms = tonumber(table.remove(ARGV)) or (function() local t = redis.call(
 
 
 
-local parts = ARGV`], piece_0, piece_1, ["lua/batch/requeue.lua", 21, `local b = batch_load(core)`], piece_63, ["lua/batch/requeue.lua", 22, `if not b or batch_seen(b) ~= seen then return { 0, 0, '' } end`], piece_5, ["lua/batch/requeue.lua", 23, `local live = batch_live(b)
-
-local cls = b.s == 'notes' and 'n' or 'f'`], piece_10, piece_11, piece_12, piece_14, piece_15, piece_16, piece_17, piece_18, piece_19, piece_20, piece_21, piece_22, piece_23, piece_24, piece_25, piece_26, piece_27, piece_28, piece_29, piece_30, piece_69, ["lua/batch/requeue.lua", 24, `local waited, flew, marks = 0, 0, {}
-
+local parts = ARGV`], piece_0, piece_1, piece_57, ["lua/batch/requeue.lua", 21, `local b = batch_load(core)
+if not b or batch_seen(b) ~= seen then return { 0, 0, '' } end`], piece_5, piece_6, piece_7, piece_8, piece_51, piece_11, piece_12, piece_13, piece_14, piece_15, piece_16, piece_17, piece_18, piece_19, piece_20, piece_21, piece_22, piece_23, piece_24, piece_25, piece_26, piece_27, piece_28, piece_29, piece_30, piece_31, piece_32, piece_33, piece_34, piece_53, piece_35, piece_36, piece_37, piece_60, piece_47, piece_48, ["lua/batch/requeue.lua", 23, `local live = batch_live(b)
+local waited, flew, marks = 0, 0, {}
+local cls = b.s == 'notes' and 'n' or 'f'
 
 local function push(from, to, flown, place)
   local due_ms = math.max(now_ms, tonumber(place[5]))
@@ -2513,9 +2389,17 @@ for at = 1, #parts, 9 do
   end
 end
 
-b.dirty = true`], piece_58, ["lua/batch/requeue.lua", 72, `if flew > 0 then batch_end(b, now_ms, b.s == 'tray' and tray_keep_ms or keep_ms) end`], piece_35, piece_36, piece_37, piece_38, ["lua/batch/requeue.lua", 73, `notify_plan(now_ms)
+b.dirty = true
+if flew > 0 then batch_end(b, now_ms, b.s == 'tray' and tray_keep_ms or keep_ms) end
+notify_plan(now_ms)
 
-for _, mark in ipairs(marks) do call('SETRANGE', b.key .. ':s', mark[1], mark[2]) end`], piece_41, piece_42, ["lua/batch/requeue.lua", 76, `batch_save(now_ms)`], piece_43, ["lua/batch/requeue.lua", 77, `notify_write()`], piece_44, piece_45, piece_46, piece_47, piece_48, piece_49, piece_50, ["lua/batch/requeue.lua", 78, `queue_write()`], piece_52, piece_53, ["lua/batch/requeue.lua", 79, `outbox_write()`], piece_54, piece_55, ["lua/batch/requeue.lua", 80, `ring_bell()`], piece_60, ["lua/batch/requeue.lua", 81, `outbox_bell()
+for _, mark in ipairs(marks) do call('SETRANGE', b.key .. ':s', mark[1], mark[2]) end
+batch_save(now_ms)
+notify_write()
+queue_write()
+outbox_write()
+ring_bell()
+outbox_bell()
 b.v = b.v + 1
 return { waited, flew, batch_seen(b) }`]],
 });
@@ -2547,10 +2431,17 @@ if idem_taken() then return answer('taken', now_ms) end`], piece_4, ["lua/batch/
 if before then return answer('retried', before.at_ms) end
 if b.s ~= 'failed' and b.s ~= 'expired' then return answer('state', now_ms) end
 if not b.z then return answer('running', now_ms) end
-if b.f == 0 then return answer('nothing', now_ms) end
+if b.f == 0 then return answer('nothing', now_ms) end`], piece_6, piece_7, piece_11, piece_12, piece_61, piece_13, piece_14, piece_15, piece_16, piece_17, piece_18, piece_19, piece_20, piece_22, piece_23, piece_49, piece_41, ["lua/batch/retry.lua", 35, `b.f = 0
+round_begin(b, expiration_ms, now_ms)
+ready_push('f:' .. account .. ':*', entry_of(core, 0, b.n - 1, attempts_first(b), 0, 0, now_ms))
 
-b.f = 0`], piece_70, ["lua/batch/retry.lua", 36, `round_begin(b, expiration_ms, now_ms)`], piece_10, piece_11, piece_14, piece_15, ["lua/batch/retry.lua", 37, `ready_push('f:' .. account .. ':*', entry_of(core, 0, b.n - 1, attempts_first(b), 0, 0, now_ms))`], piece_71, ["lua/batch/retry.lua", 39, `round_write(b)
-call('HSET', b.key, 'o', string.format('0,%.0f', b.n - 1))`], piece_40, ["lua/batch/retry.lua", 41, `operation_write(op, core, 0, now_ms)`], piece_41, piece_42, ["lua/batch/retry.lua", 42, `batch_save(now_ms)`], piece_44, piece_45, piece_46, piece_47, piece_48, piece_16, piece_49, piece_50, ["lua/batch/retry.lua", 43, `queue_write()`], piece_54, piece_55, ["lua/batch/retry.lua", 44, `ring_bell(b.e, false, now_ms)`], piece_56, ["lua/batch/retry.lua", 45, `idem_write(answer('retried', now_ms))
+round_write(b)
+call('HSET', b.key, 'o', string.format('0,%.0f', b.n - 1))
+operation_write(op, core, 0, now_ms)
+batch_save(now_ms)
+queue_write()
+ring_bell(b.e, false, now_ms)
+idem_write(answer('retried', now_ms))
 return answer('retried', now_ms)`]],
 });
 
@@ -2677,7 +2568,8 @@ local meta = KEYS[1]
 local now_us = tonumber(table.remove(ARGV)) or (function() local t = redis.call('TIME') return t[1] * 1000000 + t[2] end)()`], ["lua/limiter/create.lua", 5, `local account = table.remove(ARGV)`], ["lua/limiter/create.lua", 4, `local core = table.remove(ARGV)
 
 
-local fields = ARGV`], piece_0, piece_72, piece_73, piece_74, piece_75, piece_76, piece_77, piece_78, piece_79, ["lua/limiter/create.lua", 12, `local lane = lane_load(core, now_us)`], piece_80, piece_81, ["lua/limiter/create.lua", 13, `if lane.account then return lane.account == account and record_reply(lane) or {} end
+local fields = ARGV`], piece_0, piece_62, piece_63, piece_64, piece_65, piece_66, piece_67, piece_68, piece_69, piece_70, piece_71, piece_72, ["lua/limiter/create.lua", 12, `local lane = lane_load(core, now_us)
+if lane.account then return lane.account == account and record_reply(lane) or {} end
 
 local now_ms = lane_text(math.floor(now_us / 1000))
 call('HSET', lane.key, 'account', account, 'created', now_ms, 'updated', now_ms, unpack(fields, 1, #fields))
@@ -2696,8 +2588,12 @@ export const limiterDelete = script<{ meta: string }, { core: string; account: s
 local meta = KEYS[1]
 local core = ARGV[1]
 local account = ARGV[2]
-local now_us = tonumber(ARGV[3]) or (function() local t = redis.call('TIME') return t[1] * 1000000 + t[2] end)()`], piece_0, piece_72, piece_73, piece_74, piece_75, piece_76, piece_77, piece_78, piece_82, piece_79, piece_83, piece_84, ["lua/limiter/delete.lua", 12, `local lane = record_lane(core, account, now_us)
-if not lane then return {} end`], piece_85, ["lua/limiter/delete.lua", 15, `lane_wake(lane, lane.now)`], piece_86, piece_87, piece_88, ["lua/limiter/delete.lua", 16, `lane_plan()`], piece_80, ["lua/limiter/delete.lua", 17, `call('HSET', lane.key, 'deleted', lane_text(math.floor(now_us / 1000)))`], piece_89, piece_90, piece_91, piece_92, ["lua/limiter/delete.lua", 18, `lane_write()`], piece_81, ["lua/limiter/delete.lua", 19, `return record_reply(lane)`]],
+local now_us = tonumber(ARGV[3]) or (function() local t = redis.call('TIME') return t[1] * 1000000 + t[2] end)()`], piece_0, piece_62, piece_63, piece_64, piece_65, piece_66, piece_67, piece_68, piece_69, piece_73, piece_71, piece_74, piece_75, ["lua/limiter/delete.lua", 12, `local lane = record_lane(core, account, now_us)
+if not lane then return {} end`], piece_76, piece_77, piece_78, piece_79, piece_70, piece_80, piece_81, piece_82, piece_72, ["lua/limiter/delete.lua", 15, `lane_wake(lane, lane.now)
+lane_plan()
+call('HSET', lane.key, 'deleted', lane_text(math.floor(now_us / 1000)))
+lane_write()
+return record_reply(lane)`]],
 });
 
 /** Changes a limiter. What it has let start until now counts by its new config; the tasks that wait feel it at once. See lua/limiter/patch.lua. */
@@ -2714,10 +2610,8 @@ local meta = KEYS[1]
 local now_us = tonumber(table.remove(ARGV)) or (function() local t = redis.call('TIME') return t[1] * 1000000 + t[2] end)()`], ["lua/limiter/patch.lua", 5, `local account = table.remove(ARGV)`], ["lua/limiter/patch.lua", 4, `local core = table.remove(ARGV)
 
 
-local fields = ARGV`], piece_0, piece_72, piece_73, piece_74, piece_75, piece_76, piece_77, piece_78, piece_82, piece_79, piece_83, piece_84, ["lua/limiter/patch.lua", 12, `local lane = record_lane(core, account, now_us)
-if not lane then return {} end
-
-local before = { form = lane.form, max = lane.max, rate = lane.rate, interval_s = lane.interval_s }
+local fields = ARGV`], piece_0, piece_62, piece_63, piece_64, piece_65, piece_66, piece_67, piece_68, piece_69, piece_73, piece_71, piece_74, piece_75, ["lua/limiter/patch.lua", 12, `local lane = record_lane(core, account, now_us)
+if not lane then return {} end`], piece_76, piece_77, piece_78, piece_79, piece_70, piece_80, piece_81, piece_82, piece_72, ["lua/limiter/patch.lua", 15, `local before = { form = lane.form, max = lane.max, rate = lane.rate, interval_s = lane.interval_s }
 local adapt = false
 for i = 1, #fields, 2 do
   local field, value = fields[i], fields[i + 1]
@@ -2730,7 +2624,13 @@ if adapt then
 
   local kept = before.form == lane.form and before.interval_s == lane.interval_s and lane.form ~= 'level'
   if not kept then lane.since = math.max(lane.since or 0, lane.now + 1) end -- as after a reset
-end`], piece_85, ["lua/limiter/patch.lua", 29, `lane_wake(lane, lane.now)`], piece_86, piece_87, piece_88, ["lua/limiter/patch.lua", 31, `lane_plan()`], piece_80, ["lua/limiter/patch.lua", 32, `call('HSET', lane.key, 'updated', lane_text(math.floor(now_us / 1000)), unpack(fields, 1, #fields))`], piece_89, piece_90, piece_91, piece_92, ["lua/limiter/patch.lua", 33, `lane_write()`], piece_81, ["lua/limiter/patch.lua", 34, `return record_reply(lane)`]],
+end
+lane_wake(lane, lane.now)
+
+lane_plan()
+call('HSET', lane.key, 'updated', lane_text(math.floor(now_us / 1000)), unpack(fields, 1, #fields))
+lane_write()
+return record_reply(lane)`]],
 });
 
 /** Closes a limiter: nothing starts until then, or until it is resumed. Time in which it is closed does not count for queue_timeout. See lua/limiter/pause.lua. */
@@ -2746,11 +2646,13 @@ local meta = KEYS[1]
 local core = ARGV[1]
 local account = ARGV[2]
 local until_ms = ARGV[3]
-local now_us = tonumber(ARGV[4]) or (function() local t = redis.call('TIME') return t[1] * 1000000 + t[2] end)()`], piece_0, piece_72, piece_73, piece_74, piece_75, piece_76, piece_77, piece_78, piece_82, piece_79, piece_83, piece_84, ["lua/limiter/pause.lua", 13, `local lane = record_lane(core, account, now_us)
-if not lane then return {} end
-
-
-lane.pause = until_ms == 'inf' and math.huge or lane.v + tonumber(until_ms) * 1000 - now_us`], piece_85, ["lua/limiter/pause.lua", 18, `lane_wake(lane, lane.now)`], piece_86, piece_87, piece_88, ["lua/limiter/pause.lua", 19, `lane_plan()`], piece_80, ["lua/limiter/pause.lua", 20, `call('HSET', lane.key, 'updated', lane_text(math.floor(now_us / 1000)))`], piece_89, piece_90, piece_91, piece_92, ["lua/limiter/pause.lua", 21, `lane_write()`], piece_81, ["lua/limiter/pause.lua", 22, `return record_reply(lane)`]],
+local now_us = tonumber(ARGV[4]) or (function() local t = redis.call('TIME') return t[1] * 1000000 + t[2] end)()`], piece_0, piece_62, piece_63, piece_64, piece_65, piece_66, piece_67, piece_68, piece_69, piece_73, piece_71, piece_74, piece_75, ["lua/limiter/pause.lua", 13, `local lane = record_lane(core, account, now_us)
+if not lane then return {} end`], piece_76, piece_77, piece_78, piece_79, piece_70, piece_80, piece_81, piece_82, piece_72, ["lua/limiter/pause.lua", 17, `lane.pause = until_ms == 'inf' and math.huge or lane.v + tonumber(until_ms) * 1000 - now_us
+lane_wake(lane, lane.now)
+lane_plan()
+call('HSET', lane.key, 'updated', lane_text(math.floor(now_us / 1000)))
+lane_write()
+return record_reply(lane)`]],
 });
 
 /** Reads a limiter's record; empty where there is none. See lua/limiter/read.lua. */
@@ -2764,7 +2666,8 @@ export const limiterRead = script<{ meta: string }, { core: string; now_us?: num
 
 local meta = KEYS[1]
 local core = ARGV[1]
-local now_us = tonumber(ARGV[2]) or (function() local t = redis.call('TIME') return t[1] * 1000000 + t[2] end)()`], piece_0, piece_72, piece_73, piece_74, piece_75, piece_76, piece_77, piece_78, piece_79, ["lua/limiter/read.lua", 11, `local lane = lane_load(core, now_us)`], piece_80, piece_81, ["lua/limiter/read.lua", 12, `return lane.account and record_reply(lane) or {}`]],
+local now_us = tonumber(ARGV[2]) or (function() local t = redis.call('TIME') return t[1] * 1000000 + t[2] end)()`], piece_0, piece_62, piece_63, piece_64, piece_65, piece_66, piece_67, piece_68, piece_69, piece_70, piece_71, piece_72, ["lua/limiter/read.lua", 11, `local lane = lane_load(core, now_us)
+return lane.account and record_reply(lane) or {}`]],
 });
 
 /** Forgets the units that a limiter has given out; slots of running tasks stay taken. See lua/limiter/reset.lua. */
@@ -2779,11 +2682,13 @@ export const limiterReset = script<{ meta: string }, { core: string; account: st
 local meta = KEYS[1]
 local core = ARGV[1]
 local account = ARGV[2]
-local now_us = tonumber(ARGV[3]) or (function() local t = redis.call('TIME') return t[1] * 1000000 + t[2] end)()`], piece_0, piece_72, piece_73, piece_74, piece_75, piece_76, piece_77, piece_78, piece_82, piece_79, piece_83, piece_84, ["lua/limiter/reset.lua", 12, `local lane = record_lane(core, account, now_us)
-if not lane then return {} end
-
-lane.machine.reset(lane)
-lane.since = math.max(lane.since or 0, lane.now + 1) -- what was granted in this very us is not known apart`], piece_85, ["lua/limiter/reset.lua", 17, `lane_wake(lane, lane.now)`], piece_86, piece_87, piece_88, ["lua/limiter/reset.lua", 18, `lane_plan()`], piece_89, piece_90, piece_80, piece_91, piece_92, ["lua/limiter/reset.lua", 19, `lane_write()`], piece_81, ["lua/limiter/reset.lua", 20, `return record_reply(lane)`]],
+local now_us = tonumber(ARGV[3]) or (function() local t = redis.call('TIME') return t[1] * 1000000 + t[2] end)()`], piece_0, piece_62, piece_63, piece_64, piece_65, piece_66, piece_67, piece_68, piece_69, piece_73, piece_71, piece_74, piece_75, ["lua/limiter/reset.lua", 12, `local lane = record_lane(core, account, now_us)
+if not lane then return {} end`], piece_76, piece_77, piece_78, piece_79, piece_70, piece_80, piece_81, piece_82, piece_72, ["lua/limiter/reset.lua", 15, `lane.machine.reset(lane)
+lane.since = math.max(lane.since or 0, lane.now + 1) -- what was granted in this very us is not known apart
+lane_wake(lane, lane.now)
+lane_plan()
+lane_write()
+return record_reply(lane)`]],
 });
 
 /** Opens a limiter that is paused, or that a target has asked to cool down. See lua/limiter/resume.lua. */
@@ -2798,10 +2703,13 @@ export const limiterResume = script<{ meta: string }, { core: string; account: s
 local meta = KEYS[1]
 local core = ARGV[1]
 local account = ARGV[2]
-local now_us = tonumber(ARGV[3]) or (function() local t = redis.call('TIME') return t[1] * 1000000 + t[2] end)()`], piece_0, piece_72, piece_73, piece_74, piece_75, piece_76, piece_77, piece_78, piece_82, piece_79, piece_83, piece_84, ["lua/limiter/resume.lua", 12, `local lane = record_lane(core, account, now_us)
-if not lane then return {} end
-
-lane.pause, lane.cool = 0, 0`], piece_85, ["lua/limiter/resume.lua", 16, `lane_wake(lane, lane.now)`], piece_86, piece_87, piece_88, ["lua/limiter/resume.lua", 17, `lane_plan()`], piece_80, ["lua/limiter/resume.lua", 18, `call('HSET', lane.key, 'updated', lane_text(math.floor(now_us / 1000)))`], piece_89, piece_90, piece_91, piece_92, ["lua/limiter/resume.lua", 19, `lane_write()`], piece_81, ["lua/limiter/resume.lua", 20, `return record_reply(lane)`]],
+local now_us = tonumber(ARGV[3]) or (function() local t = redis.call('TIME') return t[1] * 1000000 + t[2] end)()`], piece_0, piece_62, piece_63, piece_64, piece_65, piece_66, piece_67, piece_68, piece_69, piece_73, piece_71, piece_74, piece_75, ["lua/limiter/resume.lua", 12, `local lane = record_lane(core, account, now_us)
+if not lane then return {} end`], piece_76, piece_77, piece_78, piece_79, piece_70, piece_80, piece_81, piece_82, piece_72, ["lua/limiter/resume.lua", 15, `lane.pause, lane.cool = 0, 0
+lane_wake(lane, lane.now)
+lane_plan()
+call('HSET', lane.key, 'updated', lane_text(math.floor(now_us / 1000)))
+lane_write()
+return record_reply(lane)`]],
 });
 
 /** Reads how a limiter is used; changes nothing. See lua/limiter/usage.lua. */
@@ -2816,14 +2724,17 @@ export const limiterUsage = script<{ meta: string }, { core: string; account: st
 local meta = KEYS[1]
 local core = ARGV[1]
 local account = ARGV[2]
-local now_us = tonumber(ARGV[3]) or (function() local t = redis.call('TIME') return t[1] * 1000000 + t[2] end)()`], piece_0, piece_72, piece_73, piece_74, piece_75, piece_76, piece_77, piece_78, piece_79, ["lua/limiter/usage.lua", 12, `local lane = lane_load(core, now_us)
-if lane.account ~= account then return {} end`], piece_82, piece_83, ["lua/limiter/usage.lua", 14, `lane_settle(lane)`], piece_93, ["lua/limiter/usage.lua", 16, `local free, next_us = -1, nil
+local now_us = tonumber(ARGV[3]) or (function() local t = redis.call('TIME') return t[1] * 1000000 + t[2] end)()`], piece_0, piece_62, piece_63, piece_64, piece_65, piece_66, piece_67, piece_68, piece_69, piece_71, ["lua/limiter/usage.lua", 12, `local lane = lane_load(core, now_us)
+if lane.account ~= account then return {} end`], piece_70, piece_73, piece_83, piece_74, ["lua/limiter/usage.lua", 14, `lane_settle(lane)
+
+local free, next_us = -1, nil
 if lane.machine then
   local closed_until = lane_closed_until(lane)
   free = closed_until and 0 or lane.free
   if lane.free == 0 then next_us = lane.machine.next(lane, 1) end
   if closed_until then next_us = math.max(next_us or 0, closed_until) end
-end`], piece_80, ["lua/limiter/usage.lua", 23, `local next_ms = next_us and next_us < math.huge and lane_text(math.ceil((next_us - lane.skew) / 1000)) or ''
+end
+local next_ms = next_us and next_us < math.huge and lane_text(math.ceil((next_us - lane.skew) / 1000)) or ''
 return { math.floor(lane.now / 1000), lane.waiting, lane.held or 0, free, next_ms, call('HGETALL', lane.key .. ':use') }`]],
 });
 
@@ -3027,14 +2938,22 @@ local notes = b.N and batch_load(core .. 'n')
 if not notes or index >= notes.n then return 'missing' end
 local byte = call('GETRANGE', notes.key .. ':s', index, index)
 if byte == 'x' then return 'missing' end
-if byte ~= 'c' and byte ~= 'f' then return 'waiting' end`], piece_35, ["lua/notification/redeliver.lua", 21, `local page = call('HGET', notes.key .. ':0', string.format('%.0f', math.floor(index / NOTES_PAGE)))
+if byte ~= 'c' and byte ~= 'f' then return 'waiting' end`], piece_6, piece_7, piece_9, piece_11, piece_12, piece_13, piece_14, piece_15, piece_16, piece_17, piece_18, piece_19, piece_20, piece_22, piece_23, piece_47, piece_84, piece_85, piece_86, piece_87, piece_88, piece_89, ["lua/notification/redeliver.lua", 21, `local page = call('HGET', notes.key .. ':0', string.format('%.0f', math.floor(index / NOTES_PAGE)))
 local at = 1
 for _ = 1, index % NOTES_PAGE do at = at + 4 + struct.unpack('>I4', page, at) end
 local letter = string.sub(page, at + 6, at + 6)
 
 notes[byte] = notes[byte] - 1
-notes.dirty = true`], piece_10, piece_11, piece_14, piece_15, piece_36, ["lua/notification/redeliver.lua", 28, `ready_push('n:' .. account .. ':' .. note_wanted(b, letter).origin,
-  entry_of(notes.core, index, index, attempts_first(notes), 0, NOTE_TIMEOUT_S, now_ms))`], piece_13, piece_94, piece_95, piece_96, piece_97, piece_98, ["lua/notification/redeliver.lua", 31, `round_deal(notes, 0, index, index)`], piece_99, ["lua/notification/redeliver.lua", 33, `round_deals_write()`], piece_41, piece_42, ["lua/notification/redeliver.lua", 34, `batch_save(now_ms)`], piece_44, piece_45, piece_46, piece_47, piece_48, piece_16, piece_49, piece_50, ["lua/notification/redeliver.lua", 35, `queue_write()`], piece_54, piece_55, ["lua/notification/redeliver.lua", 36, `ring_bell()
+notes.dirty = true
+ready_push('n:' .. account .. ':' .. note_wanted(b, letter).origin,
+  entry_of(notes.core, index, index, attempts_first(notes), 0, NOTE_TIMEOUT_S, now_ms))
+
+round_deal(notes, 0, index, index)
+
+round_deals_write()
+batch_save(now_ms)
+queue_write()
+ring_bell()
 return 'queued'`]],
 });
 
@@ -3056,7 +2975,9 @@ local meta = KEYS[1]
 local now_ms = tonumber(table.remove(ARGV)) or (function() local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000) end)()`], ["lua/outbox/ack.lua", 9, `local mark = tonumber(table.remove(ARGV))`], ["lua/outbox/ack.lua", 8, `local destination = tonumber(table.remove(ARGV))
 
 
-local messages = ARGV`], piece_0, piece_21, ["lua/outbox/ack.lua", 16, `local name = whole(destination)`], piece_52, ["lua/outbox/ack.lua", 17, `local key = outbox_key(name)`], piece_25, ["lua/outbox/ack.lua", 18, `local gone, since = {}, {}
+local messages = ARGV`], piece_0, piece_26, piece_28, piece_31, ["lua/outbox/ack.lua", 16, `local name = whole(destination)
+local key = outbox_key(name)
+local gone, since = {}, {}
 for _, message in ipairs(messages) do
   if call('ZSCORE', key, message) then
     gone[#gone + 1] = message
@@ -3118,7 +3039,7 @@ local meta = KEYS[1]
 local now_ms = tonumber(table.remove(ARGV)) or (function() local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000) end)()`], ["lua/outbox/away.lua", 9, `local asked_ms = tonumber(table.remove(ARGV))
 
 local answers = ARGV`], piece_0, ["lua/outbox/away.lua", 16, `local AGAIN_MS_MAX, ANSWER_MS_MAX = 3600000, 1000
-if now_ms < asked_ms or now_ms - asked_ms >= ANSWER_MS_MAX then return { 0, 0, 0 } end`], piece_1, piece_5, piece_10, piece_100, piece_12, piece_15, piece_101, piece_18, piece_19, piece_20, piece_21, piece_22, piece_23, piece_24, piece_25, piece_26, piece_27, piece_102, piece_28, piece_103, piece_29, ["lua/outbox/away.lua", 19, `local confirmed, again, forgotten = {}, 0, 0
+if now_ms < asked_ms or now_ms - asked_ms >= ANSWER_MS_MAX then return { 0, 0, 0 } end`], piece_1, piece_5, piece_6, piece_90, piece_8, piece_17, piece_91, piece_24, piece_25, piece_26, piece_27, piece_28, piece_29, piece_30, piece_31, piece_32, piece_33, piece_92, piece_34, piece_35, piece_93, piece_36, ["lua/outbox/away.lua", 19, `local confirmed, again, forgotten = {}, 0, 0
 
 
 local function hand_again(field, text)
@@ -3149,7 +3070,8 @@ for i = 1, #answers, 3 do
   end
 end
 
-for i = 1, #confirmed, 1000 do call('ZADD', root .. 'away:since', unpack(confirmed, i, math.min(i + 999, #confirmed))) end`], piece_52, piece_53, ["lua/outbox/away.lua", 51, `outbox_write()
+for i = 1, #confirmed, 1000 do call('ZADD', root .. 'away:since', unpack(confirmed, i, math.min(i + 999, #confirmed))) end
+outbox_write()
 return { #confirmed / 2, again, forgotten }`]],
 });
 
@@ -3170,9 +3092,8 @@ local limit = tonumber(ARGV[2])
 local now_ms = tonumber(ARGV[3]) or (function() local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000) end)()`], piece_0, ["lua/outbox/overdue.lua", 14, `local LIMIT_MAX = 500
 local count = math.min(limit, LIMIT_MAX)
 local fields = call('ZRANGEBYSCORE', root .. 'away:since', '-inf', now_ms - after_ms, 'LIMIT', 0, count)
-if #fields == 0 then return { now_ms, 0, {} } end
-
-local entries = call('HMGET', root .. 'away', unpack(fields, 1, #fields))`], piece_18, piece_21, piece_22, piece_52, piece_23, ["lua/outbox/overdue.lua", 20, `local named, since = {}, {}
+if #fields == 0 then return { now_ms, 0, {} } end`], piece_24, piece_26, piece_27, piece_28, piece_29, ["lua/outbox/overdue.lua", 19, `local entries = call('HMGET', root .. 'away', unpack(fields, 1, #fields))
+local named, since = {}, {}
 for i, field in ipairs(fields) do
   local seq = string.match(entries[i], '^(%d+) ')
   local destination = partition_of(field)
@@ -3213,9 +3134,22 @@ local now_us = tonumber(table.remove(ARGV)) or (function() local t = redis.call(
 
 
 
-local messages = ARGV`], piece_0, ["lua/outbox/receive.lua", 26, `local now_ms = math.floor(now_us / 1000)
+local messages = ARGV`], piece_0, piece_1, piece_5, piece_6, piece_90, piece_8, piece_9, piece_51, piece_11, piece_94, piece_12, piece_13, piece_14, piece_15, piece_16, piece_17, piece_91, piece_18, piece_19, piece_20, piece_21, piece_22, piece_23, piece_24, piece_25, piece_26, piece_27, piece_28, piece_29, piece_30, piece_31, piece_32, piece_95, ["lua/lib/outbox.lua", 78, `local function away_get(field)
+  local plan = away_plans[field]
+  if plan then return plan.value or nil end
+  return call('HGET', root .. 'away', field) or nil
+end`], piece_92, piece_34, piece_96, piece_35, piece_93, piece_97, piece_98, piece_99, ["lua/lib/limited.lua", 111, `local function limited_lost(lane, seq, flow, held, from, now)
+  if not held or held.from >= from then return end
+  local first = string.find(limited_states(batch_load(held.core), held, from - 1), '[qr]')
+  if not first then return end
+  local text = flow .. '|' .. entry_of(held.core, held.from + first - 1, from - 1, held.attempts, held.recoveries, held.timeout_s,
+    held.due_ms, held.limit)
+  away_set(away_field(lane, text), seq .. ' ' .. text, now)
+end`], piece_100, piece_101, piece_102, piece_84, piece_85, piece_103, piece_86, piece_104, piece_47, piece_48, ["lua/outbox/receive.lua", 25, `local FAILED_MAX = 1000
+local now_ms = math.floor(now_us / 1000)
 
-source_ms = math.max(source_ms, now_us / 1000 - ahead_ms)`], piece_72, piece_73, piece_74, piece_75, piece_76, ["lua/outbox/receive.lua", 29, `local kinds = {}`], piece_77, piece_78, piece_86, piece_80, piece_82, piece_79, piece_83, piece_104, ["lua/lib/lane.lua", 138, `local function lane_key(range) return range.core .. ',' .. lane_text(range.to) .. ',' .. range.attempts end`], piece_105, piece_106, piece_85, piece_107, ["lua/lib/lane.lua", 208, `local function lane_add(lane, range)
+source_ms = math.max(source_ms, now_us / 1000 - ahead_ms)
+local kinds = {}`], piece_62, piece_76, piece_63, piece_77, piece_105, piece_64, piece_78, piece_65, piece_66, piece_67, piece_68, piece_69, piece_79, piece_70, piece_73, piece_71, piece_74, piece_106, piece_80, ["lua/lib/lane.lua", 138, `local function lane_key(range) return range.core .. ',' .. lane_text(range.to) .. ',' .. range.attempts end`], piece_107, piece_108, piece_81, piece_109, ["lua/lib/lane.lua", 208, `local function lane_add(lane, range)
   if lane.waiting == 0 then lane_wake(lane, lane.now) end
   local invalid_at = lane_invalid_at(lane, range)
   if invalid_at < math.huge then lane_wake(lane, invalid_at) end
@@ -3224,20 +3158,20 @@ source_ms = math.max(source_ms, now_us / 1000 - ahead_ms)`], piece_72, piece_73,
 end
 
 
+local function lane_queue(lane, range)
+  range.key = lane_key(range)
+  if lane_entry(lane, range.key) then return end
+  range.place = lane.seq - range.from
+  local tasks = range.to - range.from + 1
+  lane.seq = lane.seq + tasks
+  range.arrived = lane.active
 
-
-
-
-
-
-
-
-
-
-
-
-
-
+  if lane.waiting > 0 and lane.fresh == 0 then
+    lane.seen = lane.seq
+    tally(lane, lane.now, 0, tasks, 0)
+  end
+  lane_add(lane, range)
+end
 
 
 
@@ -3259,41 +3193,14 @@ local function lane_return(lane, range, place)
   lane_add(lane, range)
 
   lane_wake(lane, lane.now)
+end`], piece_110, ["lua/lib/lane.lua", 279, `local function lane_drop(lane, core)
+  local batch = lane_batch(lane, core)
+  if batch.waiting == 0 then return end
+  batch.over, batch.over_tasks = lane.seq, batch.over_tasks + batch.waiting
+  lane.waiting = lane.waiting - batch.waiting
+  batch.waiting = 0
+  lane_wake(lane, lane.now)
 end
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
 
 
 local function lane_eased(lane)
@@ -3306,7 +3213,7 @@ local function lane_give(lane, units, tasks, granted_ms, core, from, to)
   if lane.machine and (lane.machine.done or granted_ms * 1000 >= (lane.since or 0)) then lane.machine.give(lane, units, granted_ms, core, from, to) end
   tally(lane, granted_ms * 1000, -tasks, 0, 0)
   lane_eased(lane)
-end`], ["lua/lib/receive/back.lua", 3, `kinds.back = function(body, _, now_ms)
+end`], piece_82, ["lua/lib/receive/back.lua", 3, `kinds.back = function(body, _, now_ms)
   local core, place, granted_ms, entry = string.match(body, '^(%w+) (%d+) (%d+) (.*)$')
   local lane, range = lane_settle(lane_load(core, now_ms * 1000)), lane_read(entry)
   lane_give(lane, (range.to - range.from + 1) * range.cost, range.to - range.from + 1, tonumber(granted_ms), range.core, range.from, range.to)
@@ -3320,28 +3227,10 @@ kinds.cool = function(body, _, now_ms)
   lane.cool = math.max(lane.cool or 0, lane.v + math.min(tonumber(ms), COOL_MS_MAX) * 1000)
 
   if lane.waiting > 0 then lane_wake(lane, lane.now) end
-end`], ["lua/lib/lane.lua", 279, `local function lane_drop(lane, core)
-  local batch = lane_batch(lane, core)
-  if batch.waiting == 0 then return end
-  batch.over, batch.over_tasks = lane.seq, batch.over_tasks + batch.waiting
-  lane.waiting = lane.waiting - batch.waiting
-  batch.waiting = 0
-  lane_wake(lane, lane.now)
 end`], ["lua/lib/receive/drop.lua", 3, `kinds.drop = function(body, _, now_ms)
   local core, batch = string.match(body, '^(%w+) (%w+)$')
   lane_drop(lane_load(core, now_ms * 1000), batch)
-end`], piece_1, piece_5, piece_10, piece_100, piece_12, piece_13, piece_58, piece_108, piece_14, piece_15, piece_101, piece_16, piece_17, piece_20, piece_25, piece_26, ["lua/lib/outbox.lua", 78, `local function away_get(field)
-  local plan = away_plans[field]
-  if plan then return plan.value or nil end
-  return call('HGET', root .. 'away', field) or nil
-end`], piece_102, piece_103, ["lua/lib/limited.lua", 111, `local function limited_lost(lane, seq, flow, held, from, now)
-  if not held or held.from >= from then return end
-  local first = string.find(limited_states(batch_load(held.core), held, from - 1), '[qr]')
-  if not first then return end
-  local text = flow .. '|' .. entry_of(held.core, held.from + first - 1, from - 1, held.attempts, held.recoveries, held.timeout_s,
-    held.due_ms, held.limit)
-  away_set(away_field(lane, text), seq .. ' ' .. text, now)
-end`], piece_94, piece_95, piece_109, piece_96, piece_110, piece_35, piece_36, piece_37, ["lua/lib/receive/fail.lua", 5, `local FAILURES = {
+end`], ["lua/lib/receive/fail.lua", 5, `local FAILURES = {
   queue_timeout = 'The task waited longer for its rate limiter than queue_timeout allows.',
   validity_timeout = 'The task became older than validity_timeout of its rate limiter allows.',
   expired = 'valid_until passed before the task could start.',
@@ -3379,6 +3268,10 @@ kinds.fail = function(body, _, now)
   end
   if b.N and first then notify_use().finishes(b, b.c, f_was, b.x, now, first, function() return json end) end
   batch_end(b, now, b.s == 'tray' and tray_keep_ms or keep_ms)
+end
+
+local function failed_write()
+  for _, s in ipairs(failed_states) do call('SETRANGE', s[1], s[2], s[3]) end
 end`], ["lua/lib/receive/free.lua", 3, `kinds.free = function(body, _, now_ms)
   local core, batch, from, to = string.match(body, '^(%w+) (%w+) (%d+) (%d+)$')
   local lane = lane_settle(lane_load(core, now_ms * 1000))
@@ -3386,7 +3279,7 @@ end`], ["lua/lib/receive/free.lua", 3, `kinds.free = function(body, _, now_ms)
     lane.machine.done(lane, batch, tonumber(from), tonumber(to))
     lane_eased(lane)
   end
-end`], piece_18, piece_19, piece_21, piece_22, piece_23, piece_24, piece_111, piece_112, piece_28, piece_113, piece_114, piece_115, piece_116, piece_117, ["lua/lib/receive/grant.lua", 7, `local function grant_away(field, entry, to, now)
+end`], ["lua/lib/receive/grant.lua", 7, `local function grant_away(field, entry, to, now)
   local seq, flow, text = string.match(away_get(field) or '', '^(%d+) ([^|]+)|(.*)$')
   local held = text and entry_read(text)
   if entry.to == to then
@@ -3413,7 +3306,7 @@ kinds.grant = function(body, source_ms, now, unsure_ms)
   end
 
   granted_add(string.format('%.3f', now_us / 1000 + left_ms), flow .. '|' .. text .. marks)
-end`], piece_118, ["lua/lib/receive/late.lua", 3, `local LATE_SHARE, LATE_MS_MAX = 16, 500 -- of a message in \`lag\`; how long a grant is good
+end`], ["lua/lib/receive/late.lua", 3, `local LATE_SHARE, LATE_MS_MAX = 16, 500 -- of a message in \`lag\`; how long a grant is good
 
 
 
@@ -3437,7 +3330,7 @@ kinds.late = function(body, _, now_ms)
   if granted_ms * 1000 < (lane.since or 0) then return end
   late_learn(lane, granted_ms, math.min(late_ms, LATE_MS_MAX))
   lane.machine.late(lane, tonumber(units), granted_ms, granted_ms + late_ms)
-end`], piece_119, ["lua/lib/receive/leave.lua", 3, `kinds.leave = function(body, _, now_ms)
+end`], ["lua/lib/receive/leave.lua", 3, `kinds.leave = function(body, _, now_ms)
   local core, key, index = string.match(body, '^(%w+) (%w+,%d+,%d+) (%d+)$')
   local lane = lane_load(core, now_ms * 1000)
   local range = lane_entry(lane, key)
@@ -3462,19 +3355,6 @@ end`], ["lua/lib/receive/points.lua", 3, `kinds.points = function(body, _, now_m
     lane.machine.charge(lane, tonumber(difference))
     lane_eased(lane)
   end
-end`], ["lua/lib/lane.lua", 217, `local function lane_queue(lane, range)
-  range.key = lane_key(range)
-  if lane_entry(lane, range.key) then return end
-  range.place = lane.seq - range.from
-  local tasks = range.to - range.from + 1
-  lane.seq = lane.seq + tasks
-  range.arrived = lane.active
-
-  if lane.waiting > 0 and lane.fresh == 0 then
-    lane.seen = lane.seq
-    tally(lane, lane.now, 0, tasks, 0)
-  end
-  lane_add(lane, range)
 end`], ["lua/lib/receive/queue.lua", 3, `kinds.queue = function(body, _, now_ms)
   local core, entry = string.match(body, '^(%w+) (.*)$')
   lane_queue(lane_load(core, now_ms * 1000), lane_read(entry))
@@ -3483,15 +3363,7 @@ end`], ["lua/lib/receive/unused.lua", 3, `kinds.unused = function(body, _, now_m
   local lane = lane_settle(lane_load(core, now_ms * 1000))
   lane_give(lane, tonumber(units), tonumber(tasks), tonumber(granted_ms), batch, tonumber(from), tonumber(to))
 end`], ["lua/outbox/receive.lua", 32, `local field = string.format('%.0f', source)
-local mark = tonumber(call('HGET', root .. 'hw', field) or '0')`], ["lua/outbox/receive.lua", 25, `local FAILED_MAX = 1000
-
-
-
-
-
-
-
-
+local mark = tonumber(call('HGET', root .. 'hw', field) or '0')
 local before, done, applied = 0, 0, 0
 for _, message in ipairs(messages) do
   local seq_text, kind, body = string.match(message, '^(%d+) (%a+) (.*)$')
@@ -3506,9 +3378,20 @@ for _, message in ipairs(messages) do
     applied = applied + 1
   end
   done = done + 1
-end`], piece_38, ["lua/outbox/receive.lua", 50, `notify_plan(now_ms)`], piece_87, piece_88, ["lua/outbox/receive.lua", 51, `lane_plan()`], piece_89, piece_90, piece_91, piece_92, ["lua/outbox/receive.lua", 53, `lane_write(now_ms)`], piece_120, ["lua/outbox/receive.lua", 54, `granted_write()`], piece_121, ["lua/outbox/receive.lua", 55, `lost_write()`], ["lua/lib/receive/fail.lua", 45, `local function failed_write()
-  for _, s in ipairs(failed_states) do call('SETRANGE', s[1], s[2], s[3]) end
-end`], ["lua/outbox/receive.lua", 56, `failed_write()`], piece_41, piece_42, ["lua/outbox/receive.lua", 57, `batch_save(now_ms)`], piece_43, ["lua/outbox/receive.lua", 58, `notify_write()`], piece_44, piece_45, piece_46, piece_47, piece_48, piece_49, piece_50, ["lua/outbox/receive.lua", 59, `queue_write()`], piece_52, piece_53, ["lua/outbox/receive.lua", 60, `local wrote = outbox_write()`], piece_54, piece_55, ["lua/outbox/receive.lua", 61, `ring_bell(nil, #granted_new > 0)
+end
+
+notify_plan(now_ms)
+lane_plan()
+
+lane_write(now_ms)
+granted_write()
+lost_write()
+failed_write()
+batch_save(now_ms)
+notify_write()
+queue_write()
+local wrote = outbox_write()
+ring_bell(nil, #granted_new > 0)
 if applied > 0 then call('HSET', root .. 'hw', field, string.format('%.0f', mark)) end
 return { mark, done, applied, wrote, now_us }`]],
 });
@@ -3584,9 +3467,7 @@ local now_ms = tonumber(table.remove(ARGV)) or (function() local t = redis.call(
 
 
 
-local limits = ARGV`], piece_0, ["lua/partition/claim.lua", 41, `local left = budget
-
-local suspects_left, suspects_met = suspects, 0`], piece_1, piece_10, piece_12, piece_13, piece_122, piece_123, piece_28, ["lua/partition/claim.lua", 28, `local WINDOW, VISITS_MAX, PAGE_TASKS, EXPAND, GRANTED_MAX = 48, 96, 16, 250, 128
+local limits = ARGV`], piece_0, piece_1, piece_6, piece_8, piece_9, piece_111, piece_112, piece_35, ["lua/partition/claim.lua", 28, `local WINDOW, VISITS_MAX, PAGE_TASKS, EXPAND, GRANTED_MAX = 48, 96, 16, 250, 128
 
 
 
@@ -3599,9 +3480,9 @@ local suspects_left, suspects_met = suspects, 0`], piece_1, piece_10, piece_12, 
 
 
 local runs, active, starts, saved = {}, {}, {}, {}
+local left = budget
 
-
-
+local suspects_left, suspects_met = suspects, 0
 
 
 
@@ -3645,7 +3526,7 @@ local function replay()
 end
 
 
-if replay() then return { now_ms, 1, 0, { '*' }, runs, 0, 0 } end`], piece_44, ["lua/lib/ring.lua", 6, `local function ring_read(key, window)
+if replay() then return { now_ms, 1, 0, { '*' }, runs, 0, 0 } end`], piece_5, piece_7, piece_90, piece_11, piece_12, piece_13, ["lua/lib/ring.lua", 6, `local function ring_read(key, window)
   if rings_by_key[key] then return rings_by_key[key] end
   local items = call('LRANGE', key, 0, window - 1)
   local ring = { key = key, items = items, read = #items, head = 1, whole = #items < window or call('LLEN', key) == #items }
@@ -3655,27 +3536,41 @@ if replay() then return { now_ms, 1, 0, { '*' }, runs, 0, 0 } end`], piece_44, [
 end
 
 
+local function ring_take(ring)
+  local item = ring.items[ring.head]
+  if item == nil or (ring.head > ring.read and not ring.whole) then return nil end
+  ring.head = ring.head + 1
+  return item
+end
 
 
-
-
-
-
-
-
-
+local function ring_untake(ring) ring.head = ring.head - 1 end
 
 local function ring_put(ring, item) ring.items[#ring.items + 1] = item end
 
-local function ring_left(ring) return #ring.items - ring.head + 1 end`], ["lua/lib/parked.lua", 5, `local UNPARK_MAX = 200
+local function ring_left(ring) return #ring.items - ring.head + 1 end`], piece_14, ["lua/lib/ring.lua", 46, `local function rings_put()
+  for _, ring in ipairs(rings) do
+    local from = ring_came_round(ring) and #ring.items + 1 or math.max(ring.head, ring.read + 1)
+    for i = from, #ring.items, 1000 do
+      call('RPUSH', ring.key, unpack(ring.items, i, math.min(i + 999, #ring.items)))
+    end
+  end
+end
+
+local function rings_trim()
+  for _, ring in ipairs(rings) do
+    local taken = ring_taken(ring.key)
+    if taken > 0 then call('LTRIM', ring.key, taken, -1) end
+  end
+end`], piece_15, piece_16, piece_17, piece_91, piece_113, piece_18, piece_19, piece_20, piece_21, piece_22, piece_24, piece_25, piece_26, piece_27, piece_28, piece_29, piece_30, piece_31, piece_32, piece_33, piece_95, piece_34, piece_96, piece_93, piece_36, piece_37, piece_38, piece_97, piece_98, piece_99, piece_100, piece_101, piece_114, piece_102, ["lua/lib/parked.lua", 5, `local UNPARK_MAX = 200
 local parked_new, parked_gone, origins_gone, parked_left = {}, {}, {}, {}
 
-
-
-
-
-
-
+local function park(cls, account, origin)
+  local key = root .. 'parked:' .. origin
+  parked_new[key] = parked_new[key] or { origin = origin, flows = {} }
+  local flows = parked_new[key].flows
+  flows[#flows + 1] = cls .. ':' .. account
+end
 
 
 local function unpark(origin)
@@ -3704,211 +3599,54 @@ local function unpark_all(list, at)
     end
   end
   return at + count + 1
-end`], ["lua/partition/claim.lua", 90, `local rooms_at = unpark_all(limits, 1)`], ["lua/partition/claim.lua", 89, `local rooms = {}
-
-for i = 1, tonumber(limits[rooms_at]) do rooms[limits[rooms_at + i * 2 - 1]] = tonumber(limits[rooms_at + i * 2]) end
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-local notes_left = notes
-
-
-local turn = call_no % 8
-local order = turn == 6 and { 'r', 'f', 'n' } or turn == 7 and { 'n', 'f', 'r' } or { 'f', 'r', 'n' }
-
-
-local granted = call('ZRANGE', root .. 'granted', 0, GRANTED_MAX - 1, 'WITHSCORES')`], piece_5, piece_100, piece_15, piece_101, piece_124, piece_18, piece_19, piece_20, piece_21, piece_22, piece_23, piece_24, piece_25, piece_26, piece_111, piece_112, piece_103, piece_113, piece_114, piece_115, piece_116, piece_117, piece_125, ["lua/partition/claim.lua", 31, `local SPARE = 0.25
-
-
-
-
-
-
+end
+
+
+local function without(list, other)
+  local there, left = {}, {}
+  for _, item in ipairs(other) do there[item] = true end
+  for _, item in ipairs(list) do
+    if not there[item] then left[#left + 1] = item end
+  end
+  return left
+end
+
+
+
+local function parked_write()
+  for _, pair in ipairs(parked_gone) do
+    local new = parked_new[pair[1]]
+    local gone = without(pair[2], new and new.flows or {})
+    if new then new.flows = without(new.flows, pair[2]) end
+    if #gone > 0 then call('SREM', pair[1], unpack(gone, 1, #gone)) end
+  end
+  local origins_new = {}
+  for _, new in pairs(parked_new) do origins_new[#origins_new + 1] = new.origin end
+  origins_gone = without(origins_gone, origins_new)
+  if #origins_gone > 0 then call('SREM', root .. 'parked', unpack(origins_gone, 1, #origins_gone)) end
+  local origins = parked_left
+  for key, new in pairs(parked_new) do
+    if #new.flows > 0 then call('SADD', key, unpack(new.flows, 1, #new.flows)) end
+    origins[#origins + 1] = new.origin
+  end
+  if #origins_new > 0 then call('SADD', root .. 'parked', unpack(origins_new, 1, #origins_new)) end
+  return origins
+end`], piece_84, piece_85, piece_86, ["lua/lib/round.lua", 24, `local function round_undealt(b, entry) return b.o_from ~= nil and entry.from >= b.o_from and entry.from <= b.o_to end`], piece_87, ["lua/lib/round.lua", 50, `local function round_stretches(states, states_from, from, to)
+  local stretches = {}
+  for first, after in string.gmatch(string.sub(states, from - states_from + 1, to - states_from + 1), '()[fqre]+()') do
+    stretches[#stretches + 1] = { from + first - 1, from + after - 2 }
+  end
+  return stretches
+end`], piece_88, ["lua/lib/round.lua", 65, `local function round_reached(b, from)
+  dealt_batches[b] = true
+  if not from or from > b.o_to then b.o_from, b.o_to = nil, nil else b.o_from = from end
+end`], piece_89, piece_115, ["lua/partition/claim.lua", 31, `local SPARE = 0.25
+
+local ALIVE_MS = 2000
+
+local SHARE_MIN = 8
+local visits = 0
+local expanded = false
 
 local granted_left = false
 
@@ -3960,9 +3698,9 @@ local starved = {}
 
 
 
-
-
-
+local rooms = {}
+local rooms_at = unpark_all(limits, 1)
+for i = 1, tonumber(limits[rooms_at]) do rooms[limits[rooms_at + i * 2 - 1]] = tonumber(limits[rooms_at + i * 2]) end
 local function room_of(origin) return rooms[origin] or room end
 
 
@@ -4014,32 +3752,32 @@ end
 
 
 
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
+local function expand(b, entry)
+  expanded = true
+  local base, segment_end = segment_bounds(b, entry.from)
+  local last = math.min(entry.to, segment_end)
+  local undealt = round_undealt(b, entry)
+  local map = call('HGET', segment_key(b, base), 'm') or ''
+  local states = undealt and call('GETRANGE', b.key .. ':s', entry.from, last)
+  local done, next_from = 0, nil
+  for from, to, origin, timeout_s, due_ms, limit in string.gmatch(map, '(%d+),(%d+),(%w+),(%d+),(%d+),?([^;]*);') do
+    from, to, due_ms = tonumber(from) + base, tonumber(to) + base, tonumber(due_ms)
+    if to >= entry.from and from <= last then
+      local stretches = { { from, to } }
+      if undealt then stretches = round_stretches(states, entry.from, math.max(from, entry.from), math.min(to, last)) end
+      for _, stretch in ipairs(stretches) do
+        if done == EXPAND then next_from = stretch[1] break end
+        done = done + 1
+        if undealt then round_deal(b, base, stretch[1], stretch[2]) end
+        run_enqueue(b, now_ms, 'f:' .. b.a .. ':' .. origin, stretch[1], stretch[2], tonumber(timeout_s), due_ms, limit, entry.due_ms)
+      end
+      if next_from then break end
+    end
+  end
+  if not next_from and entry.to > segment_end then next_from = segment_end + 1 end
+  if undealt then round_reached(b, next_from) end
+  return next_from
+end
 
 local function is_suspect(entry) return entry.recoveries >= recoveries_max - 1 end
 
@@ -4068,311 +3806,6 @@ local function take_granted(b, entry, flow, origin, member, until_ms)
   end
   return started
 end
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-local without_room = 0
-for i = 1, #granted, 2 do
-  if left <= 0 then
-    granted_left = true
-    break
-  end
-  local flow, text = string.match(granted[i], '^([^|]+)|(.*)$')
-  local entry = entry_read(text)
-  local origin = string.match(flow, '([%w*]+)$')
-  local b, limit = batch_load(entry.core), limit_read(entry.limit)
-  local left_ms = tonumber(granted[i + 1]) - now_ms
-  if not b or not batch_live(b) or round_entry_stale(b, entry) then
-    limited_unused(now_ms, limit, entry.core, entry.from, entry.to)
-    granted_take(granted[i])
-  elseif left_ms < SPARE * limit.life_ms and limit.kind ~= 'c' or left_ms > limit.life_ms + GRANT_AHEAD_MS_MAX then
-    limited_return(now_ms, flow, entry)
-    granted_take(granted[i])
-  elseif room_of(origin) <= 0 then
-    without_room = without_room + 1
-    starved[origin] = true
-  else
-    left = left - take_granted(b, entry, flow, origin, granted[i], granted[i + 1])
-  end
-end
-
-if #granted == 2 * GRANTED_MAX and without_room < GRANTED_MAX then granted_left = true end
-
-local classes = 0
-for _, cls in ipairs(order) do
-  if ring_left(ring_read(root .. 'ready:' .. cls, WINDOW)) > 0 then classes = classes + 1 end
-end`], piece_11, ["lua/lib/ring.lua", 16, `local function ring_take(ring)
-  local item = ring.items[ring.head]
-  if item == nil or (ring.head > ring.read and not ring.whole) then return nil end
-  ring.head = ring.head + 1
-  return item
-end
-
-
-local function ring_untake(ring) ring.head = ring.head - 1 end`], piece_14, piece_16, piece_17, piece_27, piece_29, piece_30, piece_31, ["lua/lib/parked.lua", 8, `local function park(cls, account, origin)
-  local key = root .. 'parked:' .. origin
-  parked_new[key] = parked_new[key] or { origin = origin, flows = {} }
-  local flows = parked_new[key].flows
-  flows[#flows + 1] = cls .. ':' .. account
-end`], piece_94, piece_95, piece_96, ["lua/lib/round.lua", 24, `local function round_undealt(b, entry) return b.o_from ~= nil and entry.from >= b.o_from and entry.from <= b.o_to end`], piece_97, ["lua/lib/round.lua", 50, `local function round_stretches(states, states_from, from, to)
-  local stretches = {}
-  for first, after in string.gmatch(string.sub(states, from - states_from + 1, to - states_from + 1), '()[fqre]+()') do
-    stretches[#stretches + 1] = { from + first - 1, from + after - 2 }
-  end
-  return stretches
-end`], piece_98, ["lua/lib/round.lua", 65, `local function round_reached(b, from)
-  dealt_batches[b] = true
-  if not from or from > b.o_to then b.o_from, b.o_to = nil, nil else b.o_from = from end
-end`], piece_126, ["lua/partition/claim.lua", 35, `local SHARE_MIN = 8
-local visits = 0
-local expanded = false
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-local function expand(b, entry)
-  expanded = true
-  local base, segment_end = segment_bounds(b, entry.from)
-  local last = math.min(entry.to, segment_end)
-  local undealt = round_undealt(b, entry)
-  local map = call('HGET', segment_key(b, base), 'm') or ''
-  local states = undealt and call('GETRANGE', b.key .. ':s', entry.from, last)
-  local done, next_from = 0, nil
-  for from, to, origin, timeout_s, due_ms, limit in string.gmatch(map, '(%d+),(%d+),(%w+),(%d+),(%d+),?([^;]*);') do
-    from, to, due_ms = tonumber(from) + base, tonumber(to) + base, tonumber(due_ms)
-    if to >= entry.from and from <= last then
-      local stretches = { { from, to } }
-      if undealt then stretches = round_stretches(states, entry.from, math.max(from, entry.from), math.min(to, last)) end
-      for _, stretch in ipairs(stretches) do
-        if done == EXPAND then next_from = stretch[1] break end
-        done = done + 1
-        if undealt then round_deal(b, base, stretch[1], stretch[2]) end
-        run_enqueue(b, now_ms, 'f:' .. b.a .. ':' .. origin, stretch[1], stretch[2], tonumber(timeout_s), due_ms, limit, entry.due_ms)
-      end
-      if next_from then break end
-    end
-  end
-  if not next_from and entry.to > segment_end then next_from = segment_end + 1 end
-  if undealt then round_reached(b, next_from) end
-  return next_from
-end
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
 
 
 local function room_share(origin, peers)
@@ -4456,45 +3889,45 @@ local function serve(cls, quota)
 end
 
 
+local notes_left = notes
 
 
-
-
-
+local turn = call_no % 8
+local order = turn == 6 and { 'r', 'f', 'n' } or turn == 7 and { 'n', 'f', 'r' } or { 'f', 'r', 'n' }
 local weight = { f = 6, r = 1, n = 1 }
 
+local granted = call('ZRANGE', root .. 'granted', 0, GRANTED_MAX - 1, 'WITHSCORES')
+local without_room = 0
+for i = 1, #granted, 2 do
+  if left <= 0 then
+    granted_left = true
+    break
+  end
+  local flow, text = string.match(granted[i], '^([^|]+)|(.*)$')
+  local entry = entry_read(text)
+  local origin = string.match(flow, '([%w*]+)$')
+  local b, limit = batch_load(entry.core), limit_read(entry.limit)
+  local left_ms = tonumber(granted[i + 1]) - now_ms
+  if not b or not batch_live(b) or round_entry_stale(b, entry) then
+    limited_unused(now_ms, limit, entry.core, entry.from, entry.to)
+    granted_take(granted[i])
+  elseif left_ms < SPARE * limit.life_ms and limit.kind ~= 'c' or left_ms > limit.life_ms + GRANT_AHEAD_MS_MAX then
+    limited_return(now_ms, flow, entry)
+    granted_take(granted[i])
+  elseif room_of(origin) <= 0 then
+    without_room = without_room + 1
+    starved[origin] = true
+  else
+    left = left - take_granted(b, entry, flow, origin, granted[i], granted[i + 1])
+  end
+end
 
+if #granted == 2 * GRANTED_MAX and without_room < GRANTED_MAX then granted_left = true end
 
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
+local classes = 0
+for _, cls in ipairs(order) do
+  if ring_left(ring_read(root .. 'ready:' .. cls, WINDOW)) > 0 then classes = classes + 1 end
+end
 for round = 1, 2 do
   for _, cls in ipairs(order) do
     if left > 0 then
@@ -4517,383 +3950,25 @@ local more = (has_more('f') or has_more('r') or expanded or granted_left) and 1 
 if more == 0 and has_more('n') then more = notes_left > 0 and 1 or 2 end
 
 local holders = root .. 'holders'
-local alone = call('HLEN', holders) == 0`], piece_45, ["lua/lib/ring.lua", 46, `local function rings_put()
-  for _, ring in ipairs(rings) do
-    local from = ring_came_round(ring) and #ring.items + 1 or math.max(ring.head, ring.read + 1)
-    for i = from, #ring.items, 1000 do
-      call('RPUSH', ring.key, unpack(ring.items, i, math.min(i + 999, #ring.items)))
-    end
-  end
-end`], ["lua/partition/claim.lua", 343, `rings_put()`], piece_46, piece_47, piece_48, piece_49, piece_50, ["lua/partition/claim.lua", 344, `queue_write()`], ["lua/lib/ring.lua", 55, `local function rings_trim()
-  for _, ring in ipairs(rings) do
-    local taken = ring_taken(ring.key)
-    if taken > 0 then call('LTRIM', ring.key, taken, -1) end
-  end
-end`], ["lua/partition/claim.lua", 345, `rings_trim()`], ["lua/lib/parked.lua", 45, `local function without(list, other)
-  local there, left = {}, {}
-  for _, item in ipairs(other) do there[item] = true end
-  for _, item in ipairs(list) do
-    if not there[item] then left[#left + 1] = item end
-  end
-  return left
-end
+local alone = call('HLEN', holders) == 0
 
-
-
-local function parked_write()
-  for _, pair in ipairs(parked_gone) do
-    local new = parked_new[pair[1]]
-    local gone = without(pair[2], new and new.flows or {})
-    if new then new.flows = without(new.flows, pair[2]) end
-    if #gone > 0 then call('SREM', pair[1], unpack(gone, 1, #gone)) end
-  end
-  local origins_new = {}
-  for _, new in pairs(parked_new) do origins_new[#origins_new + 1] = new.origin end
-  origins_gone = without(origins_gone, origins_new)
-  if #origins_gone > 0 then call('SREM', root .. 'parked', unpack(origins_gone, 1, #origins_gone)) end
-  local origins = parked_left
-  for key, new in pairs(parked_new) do
-    if #new.flows > 0 then call('SADD', key, unpack(new.flows, 1, #new.flows)) end
-    origins[#origins + 1] = new.origin
-  end
-  if #origins_new > 0 then call('SADD', root .. 'parked', unpack(origins_new, 1, #origins_new)) end
-  return origins
-end`], ["lua/partition/claim.lua", 346, `local parked = parked_write()
-for origin in pairs(starved) do parked[#parked + 1] = origin end`], piece_120, ["lua/partition/claim.lua", 348, `granted_write()
+rings_put()
+queue_write()
+rings_trim()
+local parked = parked_write()
+for origin in pairs(starved) do parked[#parked + 1] = origin end
+granted_write()
 for i = 1, #active, 1000 do call('ZADD', root .. 'active:' .. holder, unpack(active, i, math.min(i + 999, #active))) end
-for _, s in ipairs(starts) do call('SETRANGE', s[1], s[2], s[3]) end`], piece_99, ["lua/partition/claim.lua", 351, `round_deals_write()
+for _, s in ipairs(starts) do call('SETRANGE', s[1], s[2], s[3]) end
+round_deals_write()
 for _, b in ipairs(batches_loaded) do
   if b.dirty and b.s == b.s_was then
     call('HSET', b.key, 'r', b.r, 'v', b.v + 1)
     b.dirty = false
   end
-end`], piece_41, piece_42, ["lua/partition/claim.lua", 358, `batch_save(now_ms)`], piece_127, ["lua/partition/claim.lua", 359, `suspect_write(now_ms)`], ["lua/partition/claim.lua", 33, `local ALIVE_MS = 2000
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
+end
+batch_save(now_ms)
+suspect_write(now_ms)
 if #runs > 0 then
   call('HSET', root .. 'claims', holder, string.format('%d ', call_no) .. table.concat(saved, ' '))
 
@@ -4903,7 +3978,8 @@ if #runs > 0 then
   if call('HSET', holders, holder, now_ms) == 1 then
     call('SPUBLISH', root .. 'bell', string.format('%d', now_ms + ALIVE_MS))
   end
-end`], piece_54, piece_52, piece_53, ["lua/partition/claim.lua", 370, `return { now_ms, more, delays_first() or 0, parked, runs, outbox_write(), suspects_met }`]],
+end
+return { now_ms, more, delays_first() or 0, parked, runs, outbox_write(), suspects_met }`]],
 });
 
 /** Lets tasks start that wait for rate limiters, as many as those allow now, and fails those that have waited too long. See lua/partition/grant.lua. */
@@ -4923,26 +3999,21 @@ local meta = KEYS[1]
 local lanes_max = tonumber(ARGV[1])
 local tasks_max = tonumber(ARGV[2])
 local ahead_us = tonumber(ARGV[3])
-local now_us = tonumber(ARGV[4]) or (function() local t = redis.call('TIME') return t[1] * 1000000 + t[2] end)()`], piece_0, piece_72, piece_73, piece_74, piece_75, piece_76, ["lua/lib/grant.lua", 11, `local GRANT_SPREAD_FROM, GRANT_SPREAD_MIN, GRANT_SPREAD_EVEN = 100, 1, 10 / 9`], ["lua/partition/grant.lua", 18, `local lanes = root .. 'lanes'
-local now_ms = now_us / 1000
-
-
-local last_ms = tonumber(call('HGET', meta, 'granted') or '0')`], ["lua/partition/grant.lua", 17, `local LANES_MAX, TASKS_MAX, CLOCK_STEP_MS = 16, 500, 1000
-
-
-
-
-
-local stepped = now_ms < last_ms - CLOCK_STEP_MS and call('ZRANGE', lanes, 0, -1) or {}
-local due = call('ZRANGEBYSCORE', lanes, '-inf', #stepped > 0 and '+inf' or string.format('%.3f', now_ms), 'LIMIT', 0, math.min(lanes_max, LANES_MAX))
-
-local left = math.min(tasks_max, TASKS_MAX)`], piece_77, piece_118, piece_78, piece_86, piece_80, piece_82, piece_79, piece_93, ["lua/lib/lane.lua", 112, `local function lane_is_held(lane) return lane.real / 1000 < (lane.opens or 0) end`], piece_83, piece_104, piece_91, piece_105, ["lua/lib/lane.lua", 156, `local function lane_run(range) return (range.left and range.left[1] or range.to + 1) - range.from end`], piece_106, piece_107, piece_119, piece_18, piece_19, piece_21, piece_22, piece_23, piece_24, ["lua/lib/grant.lua", 5, `local GRANT_AGED_MAX, GRANT_RANGES_MAX, GRANT_KEEP_US = 200, 500, 2592000000000 -- a deleted limiter's usage stays for 30 days
+local now_us = tonumber(ARGV[4]) or (function() local t = redis.call('TIME') return t[1] * 1000000 + t[2] end)()`], piece_0, piece_62, piece_76, piece_63, piece_77, piece_105, piece_64, piece_78, piece_65, piece_66, piece_67, piece_68, piece_69, piece_79, piece_70, piece_73, piece_71, piece_83, ["lua/lib/lane.lua", 112, `local function lane_is_held(lane) return lane.real / 1000 < (lane.opens or 0) end`], piece_74, piece_106, piece_80, piece_107, ["lua/lib/lane.lua", 156, `local function lane_run(range) return (range.left and range.left[1] or range.to + 1) - range.from end`], piece_108, piece_109, piece_110, piece_82, piece_24, piece_25, piece_26, piece_27, piece_28, piece_29, piece_30, piece_34, ["lua/lib/outbox.lua", 121, `local SLICE_MAX = 100
+local function outbox_slices()
+  local slices, left = {}, 0
+  for _, plan in ipairs(outbox_plans_made) do
+    local messages = call('ZRANGE', outbox_key(plan.destination), 0, SLICE_MAX)
+    if #messages <= SLICE_MAX then slices[#slices + 1] = { tonumber(plan.destination), messages } else left = 1 end
+  end
+  return slices, left
+end`], ["lua/lib/grant.lua", 5, `local GRANT_AGED_MAX, GRANT_RANGES_MAX, GRANT_KEEP_US = 200, 500, 2592000000000 -- a deleted limiter's usage stays for 30 days
 
 local GRANT_MS = 500
 local GRANT_PAUSE_US, GRANT_TOGETHER_US = 10000, 3000 -- between two looks at a lane that grants ahead of time; of what it grants so
 local GRANT_BURST_MIN, GRANT_BURST_MS, GRANT_BURST_EVEN = 2, 500, 4 -- a ms: tasks at least; the limit's part; times what is even
 
-
+local GRANT_SPREAD_FROM, GRANT_SPREAD_MIN, GRANT_SPREAD_EVEN = 100, 1, 10 / 9
 
 local GRANT_REACH_MIN, GRANT_REACH_MAX = 5, 64
 
@@ -5208,7 +4279,17 @@ local function grant_lane(lane, tasks_max, ahead_us)
   lane.purge = lane.deleted and not range and not lane.more and lane.now >= lane.deleted * 1000 + GRANT_KEEP_US
   tally(lane, lane.now, lane.granted, lane.throttled or 0, lane.expired)
   return lane.granted
-end`], ["lua/partition/grant.lua", 27, `local more, reply = 0, {}
+end`], ["lua/partition/grant.lua", 17, `local LANES_MAX, TASKS_MAX, CLOCK_STEP_MS = 16, 500, 1000
+local lanes = root .. 'lanes'
+local now_ms = now_us / 1000
+
+
+local last_ms = tonumber(call('HGET', meta, 'granted') or '0')
+local stepped = now_ms < last_ms - CLOCK_STEP_MS and call('ZRANGE', lanes, 0, -1) or {}
+local due = call('ZRANGEBYSCORE', lanes, '-inf', #stepped > 0 and '+inf' or string.format('%.3f', now_ms), 'LIMIT', 0, math.min(lanes_max, LANES_MAX))
+
+local left = math.min(tasks_max, TASKS_MAX)
+local more, reply = 0, {}
 local shown = {}
 for i, core in ipairs(due) do
   local lane = lane_load(core, now_us)
@@ -5218,9 +4299,13 @@ for i, core in ipairs(due) do
   shown[i] = lane
 end
 
-local after = call('ZRANGE', lanes, 0, #due, 'WITHSCORES')`], piece_87, piece_88, ["lua/partition/grant.lua", 39, `lane_plan()
+local after = call('ZRANGE', lanes, 0, #due, 'WITHSCORES')
 
-for _, core in ipairs(stepped) do call('ZADD', lanes, string.format('%.3f', now_ms), core) end`], piece_89, piece_90, piece_92, ["lua/partition/grant.lua", 42, `lane_write()`], piece_20, piece_52, piece_53, ["lua/partition/grant.lua", 43, `outbox_write()
+lane_plan()
+
+for _, core in ipairs(stepped) do call('ZADD', lanes, string.format('%.3f', now_ms), core) end
+lane_write()
+outbox_write()
 for _, lane in ipairs(shown) do
   if lane.purge then lane_forget(lane) end
 end
@@ -5235,15 +4320,8 @@ for i, lane in ipairs(shown) do
   reply[i] = { lane.core, lane.kind or '', lane.granted, lane.expired, lane.told, lane.waiting, lane.waits,
     lane.account or '', lane.name or '' }
 end
-if next_ms <= now_ms then more = 1 end`], ["lua/lib/outbox.lua", 121, `local SLICE_MAX = 100
-local function outbox_slices()
-  local slices, left = {}, 0
-  for _, plan in ipairs(outbox_plans_made) do
-    local messages = call('ZRANGE', outbox_key(plan.destination), 0, SLICE_MAX)
-    if #messages <= SLICE_MAX then slices[#slices + 1] = { tonumber(plan.destination), messages } else left = 1 end
-  end
-  return slices, left
-end`], ["lua/partition/grant.lua", 59, `local slices, waiting = outbox_slices()
+if next_ms <= now_ms then more = 1 end
+local slices, waiting = outbox_slices()
 return { math.floor(now_ms), next_ms < math.huge and string.format('%.3f', next_ms) or '', more, waiting, reply, slices }`]],
 });
 
@@ -5258,9 +4336,10 @@ export const partitionLate = script<{ meta: string }, { now_ms?: number | '' | u
 
 local meta = KEYS[1]
 local now_ms = tonumber(table.remove(ARGV)) or (function() local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000) end)()
-local lates = ARGV`], piece_0, piece_18, piece_19, piece_21, piece_22, piece_23, piece_24, ["lua/partition/late.lua", 11, `for i = 1, #lates, 4 do
+local lates = ARGV`], piece_0, piece_24, piece_25, piece_26, piece_27, piece_28, piece_29, piece_30, piece_34, ["lua/partition/late.lua", 11, `for i = 1, #lates, 4 do
   outbox_send(now_ms, partition_of(lates[i]), 'late', table.concat(lates, ' ', i, i + 3))
-end`], piece_20, piece_52, piece_53, ["lua/partition/late.lua", 14, `return outbox_write()`]],
+end
+return outbox_write()`]],
 });
 
 /** What waits in a partition, for the operator's gauges. Counts are exact; the oldest is looked for at the heads of the See lua/partition/look.lua. */
@@ -5277,8 +4356,8 @@ local meta = KEYS[1]
 
 local now_ms = tonumber(table.remove(ARGV)) or (function() local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000) end)()`], ["lua/partition/look.lua", 6, `local kinds = table.remove(ARGV)
 
-local lanes = ARGV`], piece_0, ["lua/partition/look.lua", 14, `local oldest_ms = now_ms`], ["lua/partition/look.lua", 13, `local ACCOUNTS, FLOWS = 8, 8
-
+local lanes = ARGV`], piece_0, ["lua/partition/look.lua", 13, `local ACCOUNTS, FLOWS = 8, 8
+local oldest_ms = now_ms
 local counts = {}
 for i, cls in ipairs({ 'f', 'r', 'n' }) do
   counts[i] = math.max(0, tonumber(call('HGET', meta, 'ready:' .. cls) or '0'))
@@ -5412,7 +4491,7 @@ local now_ms = tonumber(table.remove(ARGV)) or (function() local t = redis.call(
 
 
 
-local parts = ARGV`], piece_0, ["lua/partition/settle.lua", 26, `local active = root .. 'active:' .. holder`], piece_1, piece_5, piece_12, piece_13, piece_108, piece_14, piece_15, piece_122, piece_123, piece_128, piece_16, piece_17, piece_18, piece_19, piece_20, piece_21, piece_22, piece_23, piece_24, piece_25, piece_26, piece_27, piece_111, piece_28, piece_29, piece_30, piece_113, piece_129, piece_114, piece_35, piece_36, piece_37, piece_94, ["lua/lib/results.lua", 16, `local function results_replaced(text, records)
+local parts = ARGV`], piece_0, piece_1, piece_5, piece_8, piece_9, piece_51, piece_11, piece_94, piece_12, piece_13, piece_14, piece_15, piece_16, piece_17, piece_111, piece_112, piece_116, piece_18, piece_19, piece_20, piece_21, piece_22, piece_24, piece_25, piece_26, piece_27, piece_28, piece_29, piece_30, piece_31, piece_32, piece_33, piece_95, piece_34, piece_35, piece_36, piece_37, piece_97, piece_117, piece_98, piece_47, piece_48, piece_84, ["lua/lib/results.lua", 16, `local function results_replaced(text, records)
   local at, gone = 1, {}
   while at <= #records do
     local of, length = struct.unpack('>BI2', records, at)
@@ -5420,7 +4499,8 @@ local parts = ARGV`], piece_0, ["lua/partition/settle.lua", 26, `local active = 
     at = at + 3 + length
   end
   return results_without_those(text, gone)
-end`], ["lua/partition/settle.lua", 27, `local flags, seen, gone, marks, results, touched = {}, {}, {}, {}, {}, {}
+end`], ["lua/partition/settle.lua", 26, `local active = root .. 'active:' .. holder
+local flags, seen, gone, marks, results, touched = {}, {}, {}, {}, {}, {}
 
 
 local function group_read(at)
@@ -5582,7 +4662,9 @@ while at <= #parts do
   local group
   group, at = group_read(at)
   flags[#flags + 1] = settle(group)
-end`], piece_58, ["lua/partition/settle.lua", 190, `for b in pairs(touched) do batch_end(b, now_ms, b.s == 'tray' and tray_keep_ms or keep_ms) end`], piece_38, ["lua/partition/settle.lua", 191, `notify_plan(now_ms)
+end
+for b in pairs(touched) do batch_end(b, now_ms, b.s == 'tray' and tray_keep_ms or keep_ms) end
+notify_plan(now_ms)
 
 for i = 1, #gone, 1000 do call('ZREM', active, unpack(gone, i, math.min(i + 999, #gone))) end
 for _, mark in ipairs(marks) do call('SETRANGE', mark.key, mark.from, table.concat(mark.bytes)) end
@@ -5593,7 +4675,11 @@ for segment, fields in pairs(results) do
     list[#list + 1] = text
   end
   call('HSET', segment, unpack(list, 1, #list))
-end`], piece_41, piece_42, ["lua/partition/settle.lua", 203, `batch_save(now_ms)`], piece_43, ["lua/partition/settle.lua", 204, `notify_write()`], piece_44, piece_45, piece_46, piece_47, piece_48, piece_49, piece_50, ["lua/partition/settle.lua", 205, `queue_write()`], piece_54, piece_52, piece_53, ["lua/partition/settle.lua", 206, `return { now_ms, delays_first() or 0, flags, #plans_made > 0 and 1 or 0, outbox_write() }`]],
+end
+batch_save(now_ms)
+notify_write()
+queue_write()
+return { now_ms, delays_first() or 0, flags, #plans_made > 0 and 1 or 0, outbox_write() }`]],
 });
 
 /** What time brings to a partition: work becomes due, batches expire or are deleted, silent holders lose their work. See lua/partition/tick.lua. */
@@ -5625,10 +4711,10 @@ local now_ms = tonumber(ARGV[8]) or (function() local t = redis.call('TIME') ret
 if pressure == 0 and call('EXISTS', root .. 'holders', root .. 'active:' .. holder, root .. 'ready:f', root .. 'ready:r', root .. 'ready:n',
   root .. 'parked', root .. 'granted', root .. 'outbox', root .. 'away:since', root .. 'lanes', delayed, deadlines) == 0 then
   return { now_ms, 0, 0, 0, 0, 0, 0, 0, 0, 0, 8 }
-end`], ["lua/partition/tick.lua", 27, `local DUE_MAX, BATCHES_MAX, REAP_MAX, SEGMENTS_MAX, AWAY_MS, ALIVE_MS, QUIET = 200, 50, 200, 500, 30000, 2000, 0.3
+end`], piece_1, piece_5, piece_50, piece_6, piece_90, piece_8, piece_9, piece_51, piece_52, piece_11, piece_56, piece_94, piece_12, piece_13, piece_14, piece_15, piece_16, piece_17, piece_91, piece_111, piece_112, piece_116, piece_18, piece_19, piece_20, piece_21, piece_22, piece_24, piece_25, piece_26, piece_27, piece_28, piece_29, piece_30, piece_31, piece_32, piece_33, piece_95, piece_34, piece_54, piece_35, piece_93, piece_36, piece_37, piece_97, piece_117, piece_98, piece_99, piece_55, piece_100, piece_114, piece_102, piece_84, piece_85, piece_103, piece_86, piece_104, piece_47, piece_48, piece_115, ["lua/partition/tick.lua", 27, `local DUE_MAX, BATCHES_MAX, REAP_MAX, SEGMENTS_MAX, AWAY_MS, ALIVE_MS, QUIET = 200, 50, 200, 500, 30000, 2000, 0.3
 
-
-
+local EARLY_LOOK, EARLY_MAX, EARLY_SEGMENTS, EARLY_PAUSE_MS = 100, 20, 20, 250
+local more = 0
 
 
 
@@ -5638,7 +4724,8 @@ end`], ["lua/partition/tick.lua", 27, `local DUE_MAX, BATCHES_MAX, REAP_MAX, SEG
 
 local function first_of(key) return tonumber(call('ZRANGE', key, 0, 0, 'WITHSCORES')[2]) end
 local away_ms = (first_of(root .. 'away:since') or math.huge) + AWAY_MS
-local lanes_ms = first_of(root .. 'lanes') or math.huge`], piece_48, ["lua/partition/tick.lua", 41, `if pressure == 0 and call('EXISTS', root .. 'holders', root .. 'active:' .. holder, root .. 'ready:f', root .. 'ready:r', root .. 'ready:n',
+local lanes_ms = first_of(root .. 'lanes') or math.huge
+if pressure == 0 and call('EXISTS', root .. 'holders', root .. 'active:' .. holder, root .. 'ready:f', root .. 'ready:r', root .. 'ready:n',
   root .. 'parked', root .. 'granted', root .. 'outbox') == 0 then
   local delayed_ms, deadline_ms = first_of(delayed), first_of(deadlines)
   local first_ms = math.min((delayed_ms or math.huge) - DUE_AHEAD_MS, deadline_ms or math.huge, away_ms)
@@ -5660,17 +4747,12 @@ local thawed = now_ms - thaw_ms >= silence_ms
 local marks = call('HGETALL', root .. 'holders')
 local silent, marks_new, others, first_silent_ms = {}, {}, 0, math.huge
 
-
-
-
-
-
-local mine = call('ZCARD', root .. 'active:' .. holder)`], ["lua/partition/tick.lua", 63, `local function mark_moved(seen_ms)
+local function mark_moved(seen_ms)
   local quiet_ms = now_ms - math.floor(QUIET * silence_ms)
   if seen_ms > now_ms then return math.max(math.min(now_ms, seen_ms + shift_ms), quiet_ms) end
   return shift_ms > 0 and math.max(seen_ms, math.min(seen_ms + shift_ms, quiet_ms)) or seen_ms
 end
-
+local mine = call('ZCARD', root .. 'active:' .. holder)
 for i = 1, #marks, 2 do
   local name, was_ms = marks[i], tonumber(marks[i + 1])
   local seen_ms = mark_moved(was_ms)
@@ -5687,113 +4769,6 @@ for i = 1, #marks, 2 do
     end
   end
 end
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-local reap_left = REAP_MAX`], piece_1, piece_5, piece_10, piece_12, piece_13, piece_58, piece_108, piece_14, piece_15, piece_122, piece_123, piece_128, piece_16, piece_17, piece_18, piece_19, piece_20, piece_21, piece_22, piece_23, piece_24, piece_25, piece_26, piece_27, piece_28, piece_29, piece_30, piece_129, piece_94, piece_95, piece_109, piece_96, piece_110, piece_35, piece_36, piece_37, piece_126, ["lua/partition/tick.lua", 30, `local more = 0
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
 
 
 local reaped, gone, recovered = {}, {}, 0
@@ -5846,7 +4821,7 @@ local function recover(name, member)
   batch_end(b, now_ms, b.s == 'tray' and tray_keep_ms or keep_ms)
 end
 
-
+local reap_left = REAP_MAX
 for _, name in ipairs(silent) do
   local members = reap_left > 0 and call('ZRANGE', root .. 'active:' .. name, 0, reap_left - 1) or {}
   for _, member in ipairs(members) do recover(name, member) end
@@ -5877,7 +4852,8 @@ for i = 1, #soon, 2 do
   else
     due[#due + 1] = text
   end
-end`], piece_100, piece_101, ["lua/partition/tick.lua", 169, `local alike, ranges_of = {}, {}
+end
+local alike, ranges_of = {}, {}
 for _, text in ipairs(due) do
   local flow, core, from, to, rest = string.match(text, '^([^|]+)|(%w+),(%d+),(%d+)(,.*)$')
   if string.find(rest, ';', 1, true) then
@@ -5911,7 +4887,8 @@ end
 if #soon == 2 * DUE_MAX and #due > 0 then more = 1 end
 
 
-local returned = call('ZRANGEBYSCORE', root .. 'granted', '-inf', now_ms, 'LIMIT', 0, DUE_MAX)`], piece_111, piece_103, piece_113, piece_114, piece_115, piece_116, piece_125, ["lua/partition/tick.lua", 204, `for _, text in ipairs(returned) do
+local returned = call('ZRANGEBYSCORE', root .. 'granted', '-inf', now_ms, 'LIMIT', 0, DUE_MAX)
+for _, text in ipairs(returned) do
   local flow, entry = string.match(text, '^([^|]+)|(.*)$')
   limited_return(now_ms, flow, entry_read(entry))
   granted_take(text)
@@ -5921,32 +4898,7 @@ if #returned == DUE_MAX then more = 1 end
 
 local expired, purged, put_off, segments_left = 0, {}, {}, SEGMENTS_MAX
 
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-local ended = call('ZRANGEBYSCORE', root .. 'deadlines', '-inf', now_ms, 'LIMIT', 0, BATCHES_MAX)`], piece_57, piece_59, piece_41, piece_62, piece_61, ["lua/partition/tick.lua", 214, `local NOTES_KEEP_MS, NOTES_LOOK_MS = 86400000, 60000
+local NOTES_KEEP_MS, NOTES_LOOK_MS = 86400000, 60000
 local function notes_wait(b)
   local m = b.N and b.s ~= 'deleted' and batch_load(b.core .. 'n')
   return m and m.n > m.c + m.f + m.x
@@ -5971,7 +4923,7 @@ local function purge(b)
   purged[#purged + 1] = { b = b, list = list, lists = lists, whole = keep == 0, g = b.g and string.sub(b.g, 1, keep * 4) }
 end
 
-
+local ended = call('ZRANGEBYSCORE', root .. 'deadlines', '-inf', now_ms, 'LIMIT', 0, BATCHES_MAX)
 local orphans = {}
 for _, core in ipairs(ended) do
   local b = batch_load(core)
@@ -5990,236 +4942,7 @@ for _, core in ipairs(ended) do
     end
   end
 end
-if #ended == BATCHES_MAX or segments_left <= 0 then more = 1 end`], ["lua/partition/tick.lua", 29, `local EARLY_LOOK, EARLY_MAX, EARLY_SEGMENTS, EARLY_PAUSE_MS = 100, 20, 20, 250
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
+if #ended == BATCHES_MAX or segments_left <= 0 then more = 1 end
 
 
 
@@ -6244,22 +4967,21 @@ if pressure == 1 and segments_left > 0 then
     end
   end
   early_rank = looked == #listed and #listed < EARLY_LOOK and 0 or rank + stays
-end`], piece_38, ["lua/partition/tick.lua", 285, `notify_plan(now_ms)
+end
+
+notify_plan(now_ms)
 
 
-
-
+local next_ms = 0
+local function no_later(at_ms) if at_ms and (next_ms == 0 or at_ms < next_ms) then next_ms = at_ms end end
 local function score_at(key, rank) return tonumber(call('ZRANGE', key, rank, rank, 'WITHSCORES')[2]) end
 
-local behind_ms = (#due > 0 or #soon < 2 * DUE_MAX) and score_at(delayed, #soon / 2)`], ["lua/partition/tick.lua", 288, `local next_ms = 0
-local function no_later(at_ms) if at_ms and (next_ms == 0 or at_ms < next_ms) then next_ms = at_ms end end
-
-
-
+local behind_ms = (#due > 0 or #soon < 2 * DUE_MAX) and score_at(delayed, #soon / 2)
 no_later(behind_ms and behind_ms - DUE_AHEAD_MS)
 no_later(not_yet_ms)
 no_later(score_at(deadlines, #ended))
-no_later(score_at(root .. 'granted', #returned))`], piece_54, ["lua/partition/tick.lua", 297, `no_later(delays_first())
+no_later(score_at(root .. 'granted', #returned))
+no_later(delays_first())
 local flags = (away_ms <= now_ms and 2 or 0) + (lanes_ms <= now_ms and 4 or 0) + (mine > 0 and 16 or 0)
 if away_ms > now_ms and away_ms < math.huge and (next_ms == 0 or away_ms < next_ms) then next_ms = away_ms end
 if early > 0 or (early_rank or 0) > 0 then
@@ -6273,7 +4995,8 @@ local parked = call('SCARD', root .. 'parked')
 
 local waiting = call('EXISTS', root .. 'outbox')
 
-call('HSET', meta, 'last', now_ms, 'thaw', thaw_ms)`], piece_127, ["lua/partition/tick.lua", 312, `suspect_write(now_ms)
+call('HSET', meta, 'last', now_ms, 'thaw', thaw_ms)
+suspect_write(now_ms)
 if mine > 0 then
   call('HSET', holders, holder, now_ms)
 else
@@ -6286,10 +5009,13 @@ for i = 1, #gone do
   call('HDEL', holders, gone[i])
   call('HDEL', claims, gone[i])
 end
-for _, m in ipairs(marks_state) do call('SETRANGE', m[1], m[2], m[3]) end`], piece_121, ["lua/partition/tick.lua", 326, `lost_write()`], piece_120, ["lua/partition/tick.lua", 327, `granted_write()
+for _, m in ipairs(marks_state) do call('SETRANGE', m[1], m[2], m[3]) end
+lost_write()
+granted_write()
 if #due > 0 then call('ZREM', delayed, unpack(due, 1, #due)) end
 if #put_off > 0 then call('ZADD', deadlines, unpack(put_off, 1, #put_off)) end
-if #orphans > 0 then call('ZREM', deadlines, unpack(orphans, 1, #orphans)) end`], piece_42, ["lua/partition/tick.lua", 331, `batch_save(now_ms)
+if #orphans > 0 then call('ZREM', deadlines, unpack(orphans, 1, #orphans)) end
+batch_save(now_ms)
 for _, p in ipairs(purged) do
   for i = 1, #p.list do call('UNLINK', p.list[i]) end
   for i = 1, #p.lists do call('ZREM', p.lists[i], p.b.core) end
@@ -6301,7 +5027,10 @@ for _, p in ipairs(purged) do
     if p.early then call('ZADD', deadlines, now_ms, p.b.core) end
   end
 end
-if early_rank then call('HSET', meta, 'early', early_rank) end`], piece_43, ["lua/partition/tick.lua", 344, `notify_write()`], piece_44, piece_45, piece_46, piece_47, piece_49, piece_50, ["lua/partition/tick.lua", 345, `queue_write()`], piece_52, piece_53, ["lua/partition/tick.lua", 346, `if outbox_write() == 1 or waiting == 1 then flags = flags + 1 end
+if early_rank then call('HSET', meta, 'early', early_rank) end
+notify_write()
+queue_write()
+if outbox_write() == 1 or waiting == 1 then flags = flags + 1 end
 return { now_ms, next_ms, more, #due, expired, recovered, #purged, ready, early, parked, flags }`]],
 });
 
@@ -6316,7 +5045,8 @@ export const quotaTake = script<{ window: string }, { limit: number; now_ms?: nu
 
 local window = KEYS[1]
 local limit = tonumber(ARGV[1])
-local now_ms = tonumber(ARGV[2]) or (function() local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000) end)()`], piece_67, ["lua/quota/take.lua", 10, `local granted, left, next_ms = quota_plan(window, limit, now_ms, 1)`], piece_68, ["lua/quota/take.lua", 11, `quota_write()
+local now_ms = tonumber(ARGV[2]) or (function() local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000) end)()`], piece_59, ["lua/quota/take.lua", 10, `local granted, left, next_ms = quota_plan(window, limit, now_ms, 1)
+quota_write()
 return { granted, left, next_ms }`]],
 });
 
@@ -6349,11 +5079,14 @@ local now_ms = tonumber(table.remove(ARGV)) or (function() local t = redis.call(
 
 local parts = ARGV`], piece_0, ["lua/schedule/create.lua", 21, `local key = root .. 'sched:' .. core
 local before = call('HGET', key, 't')
-if before then return { 1, tonumber(before) } end`], piece_3, ["lua/schedule/create.lua", 24, `if idem_taken() then return { 2, now_ms } end
-local s = { core = core, key = key, doc = key .. ':doc' }`], piece_130, piece_131, ["lua/schedule/create.lua", 26, `if not template_plan(s, '1', parts) then return { 0, now_ms } end`], piece_132, ["lua/schedule/create.lua", 28, `template_write()
-call('HSET', key, 'a', account, 's', status, 'v', 1, 't', now_ms, 'u', now_ms, 'k', tick, 'n', 0, 'i', 0, 'g', 1)`], piece_133, ["lua/schedule/create.lua", 30, `call('ZADD', schedule_list(account), now_ms, core)
+if before then return { 1, tonumber(before) } end`], piece_3, ["lua/schedule/create.lua", 24, `if idem_taken() then return { 2, now_ms } end`], piece_118, piece_119, ["lua/schedule/create.lua", 25, `local s = { core = core, key = key, doc = key .. ':doc' }
+if not template_plan(s, '1', parts) then return { 0, now_ms } end`], piece_120, piece_121, piece_49, piece_122, ["lua/schedule/create.lua", 28, `template_write()
+call('HSET', key, 'a', account, 's', status, 'v', 1, 't', now_ms, 'u', now_ms, 'k', tick, 'n', 0, 'i', 0, 'g', 1)
+call('ZADD', schedule_list(account), now_ms, core)
 call('ZADD', schedule_list(account, status), now_ms, core)
-if due ~= '' then call('ZADD', root .. 'schedules', due, core) end`], piece_134, ["lua/schedule/create.lua", 33, `ring_cron(due)`], piece_56, ["lua/schedule/create.lua", 34, `idem_write({ 1, now_ms })
+if due ~= '' then call('ZADD', root .. 'schedules', due, core) end
+ring_cron(due)
+idem_write({ 1, now_ms })
 return { 1, now_ms }`]],
 });
 
@@ -6368,12 +5101,13 @@ export const scheduleDelete = script<{ meta: string }, { core: string; account: 
 
 local meta = KEYS[1]
 local core = ARGV[1]
-local account = ARGV[2]`], piece_0, piece_135, ["lua/schedule/delete.lua", 12, `local s = schedule_load(core, account)
-if not s then return 0 end`], piece_130, piece_136, ["lua/schedule/delete.lua", 14, `local list = template_keys(s)
+local account = ARGV[2]`], piece_0, piece_123, ["lua/schedule/delete.lua", 12, `local s = schedule_load(core, account)
+if not s then return 0 end`], piece_120, piece_118, piece_124, ["lua/schedule/delete.lua", 14, `local list = template_keys(s)
 list[#list + 1] = s.key
 list[#list + 1] = s.doc
 list[#list + 1] = s.runs
-call('UNLINK', unpack(list, 1, #list))`], piece_133, ["lua/schedule/delete.lua", 19, `call('ZREM', schedule_list(account), core)
+call('UNLINK', unpack(list, 1, #list))
+call('ZREM', schedule_list(account), core)
 call('ZREM', schedule_list(account, s.s), core)
 call('ZREM', root .. 'schedules', core)
 return 1`]],
@@ -6441,44 +5175,8 @@ local now_ms = tonumber(table.remove(ARGV)) or (function() local t = redis.call(
 
 
 
-local parts = ARGV`], piece_0, piece_135, ["lua/schedule/fire.lua", 25, `local s = schedule_load(core)
-if not s or s.s ~= 'active' or s.v ~= version or tonumber(s.k) ~= tick then return { 'stale', 0 } end
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-local latest = call('ZREVRANGEBYSCORE', s.runs, now_ms, '-inf', 'WITHSCORES', 'LIMIT', 0, 1)
-local outcome = verdict == 'run' and 'made' or 'skipped'`], piece_122, piece_137, ["lua/schedule/fire.lua", 29, `local MISSED_MS = 2000
+local parts = ARGV`], piece_0, piece_123, ["lua/schedule/fire.lua", 25, `local s = schedule_load(core)
+if not s or s.s ~= 'active' or s.v ~= version or tonumber(s.k) ~= tick then return { 'stale', 0 } end`], piece_1, piece_6, piece_7, piece_8, piece_9, piece_10, piece_11, piece_56, piece_15, piece_17, piece_111, piece_19, piece_21, piece_24, piece_25, piece_26, piece_27, piece_29, piece_30, piece_31, piece_32, piece_33, piece_35, piece_36, piece_37, piece_38, piece_39, piece_42, piece_43, piece_44, piece_45, piece_118, piece_125, piece_126, ["lua/schedule/fire.lua", 29, `local MISSED_MS = 2000
 
 
 local function begun_ms(before)
@@ -6510,15 +5208,16 @@ local function unfinished(member)
   return v[1] == 'processing' or tonumber(v[2] or '0') > 0 or (v[1] == 'pending' and limited ~= nil)
 end
 
-
-
+local latest = call('ZREVRANGEBYSCORE', s.runs, now_ms, '-inf', 'WITHSCORES', 'LIMIT', 0, 1)
+local outcome = verdict == 'run' and 'made' or 'skipped'
 if outcome == 'made' then
   if latest[1] and unfinished(latest[1]) then outcome = 'overlap' end
   for _, member in ipairs(call('ZRANGEBYSCORE', s.runs, tick, tick)) do
     if not string.find(run_read(member).flags, 'x', 1, true) then outcome = 'again' end
   end
   if s.y == 'b' and call('EXISTS', root .. 'b:' .. run_core) == 1 then outcome = 'again' end
-end`], piece_1, piece_10, piece_11, piece_12, piece_13, piece_6, piece_41, piece_62, piece_14, piece_15, piece_16, piece_17, piece_18, piece_19, piece_20, piece_21, piece_22, piece_23, piece_24, piece_25, piece_26, piece_27, piece_28, piece_29, piece_30, piece_31, piece_34, piece_7, piece_8, piece_9, piece_32, piece_33, piece_130, piece_138, ["lua/schedule/fire.lua", 70, `if outcome == 'made' and not run_plan(s, tick, run_core, parts, staged, s.limited and 'l' or '-', now_ms) then return { 'lost', 0 } end`], piece_42, piece_44, piece_45, piece_46, piece_47, piece_48, piece_49, piece_50, piece_54, piece_55, piece_52, piece_53, piece_60, piece_51, piece_39, piece_139, ["lua/schedule/fire.lua", 72, `if outcome == 'made' then
+end
+if outcome == 'made' and not run_plan(s, tick, run_core, parts, staged, s.limited and 'l' or '-', now_ms) then return { 'lost', 0 } end`], piece_12, piece_13, piece_14, piece_16, piece_18, piece_20, piece_22, piece_23, piece_28, piece_34, piece_53, piece_40, piece_46, piece_127, ["lua/schedule/fire.lua", 72, `if outcome == 'made' then
   run_write(now_ms)
 elseif outcome == 'overlap' or verdict == 'missed' or verdict == 'limiter' then
   call('HINCRBY', s.key, 'i', ticks)
@@ -6569,21 +5268,24 @@ local now_ms = tonumber(table.remove(ARGV)) or (function() local t = redis.call(
 
 
 
-local parts = ARGV`], piece_0, piece_135, ["lua/schedule/patch.lua", 19, `local s = schedule_load(core, account)
+local parts = ARGV`], piece_0, piece_123, ["lua/schedule/patch.lua", 19, `local s = schedule_load(core, account)
 if not s then return 'missing' end
-if s.v ~= version then return 'changed' end`], piece_130, piece_131, ["lua/schedule/patch.lua", 22, `if not template_plan(s, template, parts) then return 'lost' end`], piece_136, ["lua/schedule/patch.lua", 23, `local old = template ~= '' and template_keys(s) or {}
+if s.v ~= version then return 'changed' end`], piece_118, piece_119, ["lua/schedule/patch.lua", 22, `if not template_plan(s, template, parts) then return 'lost' end`], piece_120, piece_121, piece_122, piece_124, ["lua/schedule/patch.lua", 23, `local old = template ~= '' and template_keys(s) or {}
 
-local created_ms = call('HGET', s.key, 't')`], piece_132, ["lua/schedule/patch.lua", 26, `template_write()
+local created_ms = call('HGET', s.key, 't')
+template_write()
 call('HINCRBY', s.key, 'v', 1)
 call('HSET', s.key, 's', status, 'u', now_ms)
 if template ~= '' then
   call('HSET', s.key, 'g', template)
   call('HDEL', s.key, 'f')
   call('UNLINK', unpack(old, 1, #old))
-end`], piece_133, ["lua/schedule/patch.lua", 34, `if status ~= s.s then
+end
+if status ~= s.s then
   call('ZREM', schedule_list(account, s.s), core)
   call('ZADD', schedule_list(account, status), created_ms, core)
-end`], piece_134, ["lua/schedule/patch.lua", 38, `if tick ~= 'keep' then
+end
+if tick ~= 'keep' then
   call('HSET', s.key, 'k', tick)
   if due == '' then call('ZREM', root .. 'schedules', core) else call('ZADD', root .. 'schedules', due, core) end
   ring_cron(due)
@@ -6625,8 +5327,8 @@ local core = ARGV[1]
 local account = ARGV[2]
 local offset = tonumber(ARGV[3])
 local most = tonumber(ARGV[4])`], piece_0, ["lua/schedule/runs.lua", 13, `local key = root .. 'sched:' .. core
-if call('HGET', key, 'a') ~= account then return { 0, {} } end
-local members = call('ZREVRANGE', key .. ':runs', offset, offset + most - 1)`], piece_137, ["lua/schedule/runs.lua", 16, `local rows = {}
+if call('HGET', key, 'a') ~= account then return { 0, {} } end`], piece_125, ["lua/schedule/runs.lua", 15, `local members = call('ZREVRANGE', key .. ':runs', offset, offset + most - 1)
+local rows = {}
 for _, member in ipairs(members) do
   local of = run_read(member)
   local batch = root .. 'b:' .. of.core
@@ -6658,7 +5360,7 @@ local core = ARGV[1]
 local template = ARGV[2]
 local batch = ARGV[3]
 local base = ARGV[4]
-local ttl_ms = tonumber(ARGV[5])`], piece_0, piece_130, ["lua/schedule/stage.lua", 15, `local from = schedule_segment({ key = root .. 'sched:' .. core }, template, base)
+local ttl_ms = tonumber(ARGV[5])`], piece_0, piece_118, ["lua/schedule/stage.lua", 15, `local from = schedule_segment({ key = root .. 'sched:' .. core }, template, base)
 local to = root .. 'b:' .. batch .. ':+new:' .. base
 if call('COPY', from, to, 'REPLACE') == 0 then return 0 end
 call('PEXPIRE', to, ttl_ms)
@@ -6695,11 +5397,13 @@ local now_ms = tonumber(table.remove(ARGV)) or (function() local t = redis.call(
 
 
 
-local parts = ARGV`], piece_0, piece_135, ["lua/schedule/trigger.lua", 21, `local s = schedule_load(core, account)
+local parts = ARGV`], piece_0, piece_123, ["lua/schedule/trigger.lua", 21, `local s = schedule_load(core, account)
 if not s then return { 'missing', '', '', 0, 0, 0 } end`], piece_3, ["lua/schedule/trigger.lua", 23, `if idem_taken() then return { 'taken', '', '', 0, 0, 0 } end`], piece_4, ["lua/schedule/trigger.lua", 24, `local before = operation_before(op, now_ms)
 if before then return { 'made', s.y, before.core, before.first, before.at_ms, 0 } end
-if s.g ~= template then return { 'changed', '', '', 0, 0, 0 } end`], piece_1, piece_10, piece_11, piece_12, piece_13, piece_6, piece_41, piece_62, piece_14, piece_15, piece_16, piece_17, piece_18, piece_19, piece_20, piece_21, piece_22, piece_23, piece_24, piece_25, piece_26, piece_27, piece_28, piece_29, piece_30, piece_31, piece_34, piece_7, piece_8, piece_9, piece_32, piece_33, piece_130, piece_137, piece_138, ["lua/schedule/trigger.lua", 27, `if not run_plan(s, now_ms, run_core, parts, staged, s.limited and 'xl' or 'x', now_ms, trace) then return { 'lost', '', '', 0, 0, 0 } end`], piece_42, piece_44, piece_45, piece_46, piece_47, piece_48, piece_49, piece_50, piece_54, piece_55, piece_52, piece_53, piece_60, piece_51, piece_39, piece_139, ["lua/schedule/trigger.lua", 29, `run_write(now_ms)`], piece_40, ["lua/schedule/trigger.lua", 30, `operation_write(op, run.batch.core, run.index, now_ms)
-local reply = { 'made', s.y, run.batch.core, run.index, now_ms, run.tasks }`], piece_56, ["lua/schedule/trigger.lua", 32, `idem_write(reply)
+if s.g ~= template then return { 'changed', '', '', 0, 0, 0 } end`], piece_1, piece_6, piece_7, piece_8, piece_9, piece_10, piece_11, piece_56, piece_15, piece_17, piece_19, piece_21, piece_24, piece_25, piece_26, piece_27, piece_29, piece_30, piece_31, piece_32, piece_33, piece_35, piece_36, piece_37, piece_38, piece_39, piece_42, piece_43, piece_44, piece_45, piece_118, piece_125, piece_126, ["lua/schedule/trigger.lua", 27, `if not run_plan(s, now_ms, run_core, parts, staged, s.limited and 'xl' or 'x', now_ms, trace) then return { 'lost', '', '', 0, 0, 0 } end`], piece_12, piece_13, piece_14, piece_16, piece_18, piece_20, piece_22, piece_23, piece_28, piece_34, piece_53, piece_40, piece_41, piece_46, piece_127, piece_49, ["lua/schedule/trigger.lua", 29, `run_write(now_ms)
+operation_write(op, run.batch.core, run.index, now_ms)
+local reply = { 'made', s.y, run.batch.core, run.index, now_ms, run.tasks }
+idem_write(reply)
 return reply`]],
 });
 
@@ -6915,9 +5619,7 @@ local tray_keep_ms = tonumber(ARGV[7])
 local now_ms = tonumber(ARGV[8]) or (function() local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000) end)()`], piece_0, piece_1, ["lua/task/cancel.lua", 18, `local b = batch_load(core)
 if not b or b.a ~= account or b.s == 'deleted' or index >= b.n then return 'missing' end
 local state = call('GETRANGE', b.key .. ':s', index, index)
-if state == 'x' then return 'cancelled' end`], piece_140, ["lua/task/cancel.lua", 22, `if not task_waits(b, index, state) then return 'state' end`], piece_5, ["lua/task/cancel.lua", 23, `if not batch_live(b) then return b.s == 'cancelled' and 'cancelled' or 'state' end
-
-b.x = b.x + 1`], piece_108, ["lua/task/cancel.lua", 26, `batch_ended(b, index, 1, 'x')`], piece_58, ["lua/task/cancel.lua", 27, `batch_end(b, now_ms, b.s == 'tray' and tray_keep_ms or keep_ms)`], piece_10, piece_11, piece_12, piece_101, piece_18, piece_19, piece_21, piece_22, piece_23, piece_24, piece_69, ["lua/lib/limited.lua", 124, `local LEAVE_NAMES_MAX = 250
+if state == 'x' then return 'cancelled' end`], piece_128, ["lua/task/cancel.lua", 22, `if not task_waits(b, index, state) then return 'state' end`], piece_5, ["lua/task/cancel.lua", 23, `if not batch_live(b) then return b.s == 'cancelled' and 'cancelled' or 'state' end`], piece_6, piece_7, piece_8, piece_51, piece_11, piece_94, piece_12, piece_13, piece_14, piece_15, piece_16, piece_17, piece_91, piece_18, piece_19, piece_20, piece_21, piece_22, piece_23, piece_24, piece_25, piece_26, piece_27, piece_28, piece_29, piece_30, piece_34, piece_53, piece_60, ["lua/lib/limited.lua", 124, `local LEAVE_NAMES_MAX = 250
 local function limited_leave(b, now, index, byte, limiter)
   local lane = lane_of_name(b, limiter, index)
   if not lane or call('EXISTS', root .. 'away') == 0 then return end
@@ -6954,8 +5656,19 @@ local function limited_leave(b, now, index, byte, limiter)
     if #names >= LEAVE_NAMES_MAX and held() then return end
   end
   held()
-end`], ["lua/task/cancel.lua", 29, `if limiter ~= '' and due_ms <= now_ms then limited_leave(b, now_ms, index, state, limiter) end`], piece_14, piece_15, piece_16, piece_17, piece_35, piece_36, piece_37, piece_38, ["lua/task/cancel.lua", 30, `notify_plan(now_ms)
-call('SETRANGE', b.key .. ':s', index, 'x')`], piece_41, piece_42, ["lua/task/cancel.lua", 32, `batch_save(now_ms)`], piece_43, ["lua/task/cancel.lua", 33, `notify_write()`], piece_44, piece_45, piece_46, piece_47, piece_48, piece_49, piece_50, ["lua/task/cancel.lua", 34, `queue_write()`], piece_20, piece_52, piece_53, ["lua/task/cancel.lua", 35, `outbox_write()`], piece_54, piece_55, ["lua/task/cancel.lua", 36, `ring_bell()`], piece_60, ["lua/task/cancel.lua", 37, `outbox_bell()
+end`], piece_47, piece_48, ["lua/task/cancel.lua", 25, `b.x = b.x + 1
+batch_ended(b, index, 1, 'x')
+batch_end(b, now_ms, b.s == 'tray' and tray_keep_ms or keep_ms)
+
+if limiter ~= '' and due_ms <= now_ms then limited_leave(b, now_ms, index, state, limiter) end
+notify_plan(now_ms)
+call('SETRANGE', b.key .. ':s', index, 'x')
+batch_save(now_ms)
+notify_write()
+queue_write()
+outbox_write()
+ring_bell()
+outbox_bell()
 return 'cancelled'`]],
 });
 
@@ -6989,27 +5702,15 @@ local now_ms = tonumber(table.remove(ARGV)) or (function() local t = redis.call(
 
 
 
-local parts = ARGV`], piece_0, ["lua/lib/rehearse.lua", 7, `local function rehearsed(command, key, ...)
+local parts = ARGV`], piece_0, piece_3, ["lua/lib/rehearse.lua", 7, `local function rehearsed(command, key, ...)
   if command == 'GET' or command == 'HGET' or command == 'HMGET' or command == 'HLEN' or command == 'EXISTS'
     or (command == 'SPUBLISH' and key == root .. 'handed') then return redis.call(command, key, ...) end
   return 0
 end
 
-local function rehearse() call = rehearsed end`], ["lua/task/create.lua", 25, `if op == '' then rehearse() end`], piece_3, ["lua/task/create.lua", 26, `if idem_taken() then return { '', 0, now_ms } end`], piece_4, ["lua/task/create.lua", 27, `local before = operation_before(op, now_ms)
-if before then return { before.core, before.first, before.at_ms } end
-
-local pages = tonumber(parts[1])
-local bytes = 0
-for i = 2, pages + 1 do bytes = bytes + #parts[i] end
-local tray = root .. 'a:' .. account .. ':tray'
-local open = call('GET', tray)`], piece_1, ["lua/task/create.lua", 35, `local b = open and batch_load(open)`], piece_7, ["lua/task/create.lua", 36, `if not b or b.n + total > SEGMENT_TASKS or b.q + bytes > SEGMENT_BYTES or now_ms >= b.t + 1000 or now_ms < b.t then
-  b = { core = core, key = root .. 'b:' .. core, a = account, s = 'tray', s_was = 'tray', n = 0, c = 0, f = 0, x = 0, r = 0, v = 0,
-    t = now_ms, q = 0, k = 0, opened = true }
-  batches[core] = b
-  batches_loaded[#batches_loaded + 1] = b
-end
-
-local first = b.n`], piece_6, piece_8, ["lua/lib/append.lua", 48, `local function pages_cut(records, place)
+local function rehearse() call = rehearsed end`], ["lua/task/create.lua", 25, `if op == '' then rehearse() end
+if idem_taken() then return { '', 0, now_ms } end`], piece_4, ["lua/task/create.lua", 27, `local before = operation_before(op, now_ms)
+if before then return { before.core, before.first, before.at_ms } end`], piece_1, piece_10, piece_11, piece_12, piece_113, piece_41, piece_42, ["lua/lib/append.lua", 48, `local function pages_cut(records, place)
   local pages, from, at = {}, 1, 1
   while at <= #records do
     at = at + 4 + struct.unpack('>I4', records, at)
@@ -7039,12 +5740,7 @@ local function append_pages(b, parts, at, count, place)
     writes[#writes + 1] = field
     writes[#writes + 1] = k == 0 and begun > 0 and call('HGET', key, field) .. parts[at] or parts[at + k]
   end
-end`], ["lua/task/create.lua", 44, `append_pages(b, parts, 2, pages, place)
-b.q = b.q + bytes
-b.n = first + total
-local runs = tonumber(parts[2 + pages])
-local at = 3 + pages
-local reply = { b.core, first, now_ms }`], piece_41, piece_42, piece_124, piece_40, piece_32, piece_39, piece_56, ["lua/lib/free.lua", 4, `local FREE_BYTES_MAX = 16384
+end`], piece_44, piece_46, piece_49, ["lua/lib/free.lua", 4, `local FREE_BYTES_MAX = 16384
 local free = nil
 
 
@@ -7074,7 +5770,28 @@ local function free_write(now)
   call('HSET', root .. 'holders', holder, now)
   call('SPUBLISH', root .. 'handed', string.format('%s %s %.0f %.0f %s %d %d %s\\n', holder, free.number, now, free.due_ms, b.a, free.index, free.base,
     free.member) .. free.record)
-end`], ["lua/lib/rehearse.lua", 5, `local REHEARSER = '-'`], ["lua/task/create.lua", 51, `local function tray_write(states)
+end`], ["lua/lib/rehearse.lua", 5, `local REHEARSER = '-'`], ["lua/task/create.lua", 30, `local pages = tonumber(parts[1])
+local bytes = 0
+for i = 2, pages + 1 do bytes = bytes + #parts[i] end
+local tray = root .. 'a:' .. account .. ':tray'
+local open = call('GET', tray)
+local b = open and batch_load(open)
+if not b or b.n + total > SEGMENT_TASKS or b.q + bytes > SEGMENT_BYTES or now_ms >= b.t + 1000 or now_ms < b.t then
+  b = { core = core, key = root .. 'b:' .. core, a = account, s = 'tray', s_was = 'tray', n = 0, c = 0, f = 0, x = 0, r = 0, v = 0,
+    t = now_ms, q = 0, k = 0, opened = true }
+  batches[core] = b
+  batches_loaded[#batches_loaded + 1] = b
+end
+
+local first = b.n
+append_pages(b, parts, 2, pages, place)
+b.q = b.q + bytes
+b.n = first + total
+local runs = tonumber(parts[2 + pages])
+local at = 3 + pages
+local reply = { b.core, first, now_ms }
+
+local function tray_write(states)
   if b.opened then
     call('SET', tray, core, 'PX', 5000)
   elseif first == b.c + b.f + b.x then
@@ -7094,8 +5811,13 @@ if total == 1 and parts[at + 5] == '' and tonumber(parts[at + 4]) <= now_ms
   free_write(now_ms)
   idem_write(reply)
   return reply
-end`], piece_10, piece_11, piece_12, piece_13, piece_14, piece_15, piece_16, piece_17, piece_18, piece_19, piece_20, piece_21, piece_22, piece_23, piece_24, piece_25, piece_26, piece_27, piece_28, piece_29, piece_30, piece_31, piece_33, ["lua/task/create.lua", 73, `append_runs(b, parts, at, runs, first, now_ms)`], piece_34, ["lua/task/create.lua", 74, `local lanes = lanes_read(b, parts, at + runs * 6, first)
-tray_write()`], piece_44, piece_45, piece_46, piece_47, piece_48, piece_49, piece_50, ["lua/task/create.lua", 76, `queue_write()`], piece_51, ["lua/task/create.lua", 77, `lanes_write(b, lanes)`], piece_52, piece_53, ["lua/task/create.lua", 78, `outbox_write()`], piece_54, piece_55, ["lua/task/create.lua", 79, `ring_bell()
+end`], piece_6, piece_7, piece_8, piece_9, piece_13, piece_14, piece_15, piece_16, piece_17, piece_18, piece_19, piece_20, piece_21, piece_22, piece_23, piece_24, piece_25, piece_26, piece_27, piece_28, piece_29, piece_30, piece_31, piece_32, piece_33, piece_34, piece_35, piece_36, piece_37, piece_38, piece_39, piece_40, piece_45, ["lua/task/create.lua", 73, `append_runs(b, parts, at, runs, first, now_ms)
+local lanes = lanes_read(b, parts, at + runs * 6, first)
+tray_write()
+queue_write()
+lanes_write(b, lanes)
+outbox_write()
+ring_bell()
 idem_write(reply)
 return reply`]],
 });
@@ -7121,22 +5843,34 @@ local valid_ms = tonumber(ARGV[8])
 local due_ms = tonumber(ARGV[9])
 local expiration_ms = tonumber(ARGV[10])
 local now_ms = tonumber(ARGV[11]) or (function() local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000) end)()`], piece_0, piece_1, ["lua/task/retry.lua", 21, `local b = batch_load(core)
-if not b or b.a ~= account or b.s == 'deleted' or index >= b.n then return 'missing' end
-local byte = call('GETRANGE', b.key .. ':s', index, index)`], piece_5, ["lua/task/retry.lua", 24, `local round = not batch_live(b)
+if not b or b.a ~= account or b.s == 'deleted' or index >= b.n then return 'missing' end`], piece_5, piece_128, ["lua/task/retry.lua", 23, `local byte = call('GETRANGE', b.key .. ':s', index, index)
+local round = not batch_live(b)
 if round then
   if not b.z or (b.s ~= 'failed' and b.s ~= 'expired') then return 'state' end
   if b.s == 'expired' and b.f > 0 and tonumber(call('HGET', b.key, 'y') or '0') < b.n then return 'sweep' end
-end`], piece_140, ["lua/task/retry.lua", 29, `if (byte ~= 'f' and byte ~= 'e') or (not round and task_waits(b, index, byte)) then return 'state' end
-
-b.f = b.f - 1
-b.dirty = true`], piece_70, ["lua/task/retry.lua", 33, `if round then
+end
+if (byte ~= 'f' and byte ~= 'e') or (not round and task_waits(b, index, byte)) then return 'state' end`], piece_6, piece_7, piece_8, piece_9, piece_11, piece_12, piece_13, piece_14, piece_15, piece_16, piece_17, piece_18, piece_19, piece_20, piece_21, piece_22, piece_23, piece_24, piece_25, piece_26, piece_27, piece_28, piece_29, piece_30, piece_31, piece_32, piece_33, piece_34, piece_53, piece_35, piece_36, piece_37, piece_38, piece_60, piece_84, piece_85, piece_86, piece_61, piece_87, piece_88, piece_89, ["lua/task/retry.lua", 31, `b.f = b.f - 1
+b.dirty = true
+if round then
   round_begin(b, expiration_ms, now_ms)
 elseif b.s == 'tray' then
   b.deadline = ''
-end`], piece_69, ["lua/task/retry.lua", 38, `local lane, kind = nil, nil
-if limiter ~= '' then lane, kind = lane_of_name(b, limiter, index) end`], piece_10, piece_11, piece_12, piece_14, piece_15, piece_16, piece_17, piece_18, piece_19, piece_20, piece_21, piece_22, piece_23, piece_24, piece_25, piece_26, piece_27, piece_28, piece_29, piece_30, piece_31, ["lua/task/retry.lua", 40, `run_enqueue(b, now_ms, 'f:' .. account .. ':' .. origin, index, index, timeout_s, math.max(now_ms, due_ms),
+end
+local lane, kind = nil, nil
+if limiter ~= '' then lane, kind = lane_of_name(b, limiter, index) end
+run_enqueue(b, now_ms, 'f:' .. account .. ':' .. origin, index, index, timeout_s, math.max(now_ms, due_ms),
   lane and string.format('%s,%s,%.0f,%.0f', lane, kind, kind == 'p' and cost or 1, valid_ms) or '')
-local base = segment_bounds(b, index)`], piece_13, piece_94, piece_95, piece_96, piece_97, piece_98, ["lua/task/retry.lua", 44, `round_deal(b, base, index, index)`], piece_71, ["lua/task/retry.lua", 46, `if round then round_write(b) end`], piece_99, ["lua/task/retry.lua", 47, `round_deals_write()`], piece_41, piece_42, ["lua/task/retry.lua", 48, `batch_save(now_ms)`], piece_44, piece_45, piece_46, piece_47, piece_48, piece_49, piece_50, ["lua/task/retry.lua", 49, `queue_write()`], piece_52, piece_53, ["lua/task/retry.lua", 50, `outbox_write()`], piece_54, piece_55, ["lua/task/retry.lua", 51, `ring_bell(round and b.e or nil, false, now_ms)`], piece_60, ["lua/task/retry.lua", 52, `outbox_bell()
+local base = segment_bounds(b, index)
+
+round_deal(b, base, index, index)
+
+if round then round_write(b) end
+round_deals_write()
+batch_save(now_ms)
+queue_write()
+outbox_write()
+ring_bell(round and b.e or nil, false, now_ms)
+outbox_bell()
 return 'queued'`]],
 });
 

@@ -41,6 +41,39 @@ test('what a script includes and does not use is not sent', () => {
   ]);
 });
 
+test('what a script uses only after it may have returned is sent behind that', () => {
+  const root = treeOf({
+    'lib/parts.lua': [
+      'local function never() return 0 end',
+      'local seen = {}',
+      'local function late() return #seen end',
+      'local function early() seen[1] = 1 end',
+    ].join('\n'),
+    'count/one.lua': [
+      '-- One.\n-- @key key string {t}:k\n-- @arg by int\n-- @reply number\n-- @include lib/parts',
+      'local function here() return late() + by end',
+      'early()',
+      'if by == 0 then return 0 end',
+      'return here()',
+    ].join('\n'),
+    'count/two.lua':
+      '-- Two.\n-- @key key string {t}:k\n-- @reply number\n-- @include lib/parts\nif #key > 0 then early() end\nreturn late()',
+  });
+  const [one, two] = compileTree(root).map((script) => textOf(script).split('\n').slice(1));
+  const seen = 'local seen = {}'; // both use it
+  const early = 'local function early() seen[1] = 1 end';
+  const late = 'local function late() return #seen end';
+  const first = ['local key = KEYS[1]', 'local by = tonumber(ARGV[1])', seen, early, 'early()', 'if by == 0 then return 0 end'];
+  assert.deepEqual(one, [...first, late, 'local function here() return late() + by end', 'return here()']);
+  // It does not return on the way.
+  assert.deepEqual(two, ['local key = KEYS[1]', seen, late, early, 'if #key > 0 then early() end', 'return late()']);
+});
+
+test('a name that is declared twice is refused, since a function that moves would mean the other one', () => {
+  const root = treeOf({ 'x/a.lua': `${HEAD}local n = 1\nlocal function f() return n end\nlocal n = #a\nreturn f() + n` });
+  assert.throws(() => compileTree(root), /'n' is declared twice: local n = #a/);
+});
+
 test('what scripts share is written once, and each is put together as it was compiled', async () => {
   const root = treeOf({
     'lib/num.lua': '-- Numbers.\n\nlocal function half(n)\n  -- A remark.\n\n  return n / 2\nend\nlocal function twice(n) return n * 2 end',
