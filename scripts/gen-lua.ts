@@ -11,8 +11,8 @@
 //   -- @cost  O(log n)                        for the reader only
 //   -- @include lib/num                          or lib/dir/* ; anywhere in the file, once per script
 //
-// Comment lines and blank lines are not sent to Redis, nor what a script includes and does not use, and what it uses late is sent late (lua-needed.ts); pieces know where
-// their lines come from, which keeps errors right.
+// Comment lines and blank lines are not sent to Redis, nor what a script includes and does not use, and what it uses late is sent late
+// (lua-needed.ts); pieces know where their lines come from, which keeps errors right.
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
@@ -84,7 +84,7 @@ function compile(root: string, name: string): Compiled {
   const body = expand(root, lines, new Set([name])).filter(({ text }) => !/^\s*(--.*)?$/.test(text));
   const flags = header.flags.length > 0 ? ` flags=${header.flags.join(',')}` : '';
   // Redis wants `#!lua` first. With it and no flags a script is refused at maxmemory, and may not reach over slots.
-  const text: Line[] = [{ text: `#!lua${flags}`, file: `lua/${name}.lua`, line: 1 }, ...needed([...prologue(header), ...body])];
+  const text: Line[] = [{ text: `#!lua${flags}`, file: `lua/${name}.lua`, line: 1 }, ...needed([...prologue(header), ...body], fail)];
   const pieces = text.map(({ file, line, text }): Piece => [file, line, text]);
   return {
     name,

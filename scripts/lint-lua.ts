@@ -6,12 +6,8 @@ import { pathToFileURL } from 'node:url';
 import luaparse from 'luaparse';
 import { lineOf, textOf } from '../src/store/script.ts';
 import { type Compiled, compileTree } from './gen-lua.ts';
+import { GLOBALS } from './lua-needed.ts';
 
-const GLOBALS = new Set(
-  'redis cjson cmsgpack struct bit KEYS ARGV tonumber tostring math string table ipairs pairs next type select unpack error pcall assert'.split(
-    ' ',
-  ),
-);
 const COMMANDS = new Set('KEYS SCAN FLUSHALL FLUSHDB RANDOMKEY SWAPDB MOVE'.split(' '));
 const MEMBERS: Record<string, string> = {
   'os.time': 'time is an @arg of type now',

@@ -4,6 +4,13 @@ import luaparse from 'luaparse';
 
 type Statement = luaparse.Statement;
 
+/** Names that a script does not declare. */
+export const GLOBALS = new Set(
+  'redis cjson cmsgpack struct bit KEYS ARGV tonumber tostring math string table ipairs pairs next type select unpack error pcall assert'.split(
+    ' ',
+  ),
+);
+
 /** A local function, or locals of plain values: it may stand anywhere before its first use. */
 interface Declared {
   at: number;
@@ -11,50 +18,49 @@ interface Declared {
 }
 
 /**
- * The lines of a script in the order in which they are sent. A script that may return on the way has stretches, each ending with a statement that may; a
- * declaration that the stretch it stands in does not use goes to the beginning of the first one that does, or is left out. As it is where it is no Lua: who
- * lints says so. Throws where a name is declared twice, or a line holds two statements.
+ * The lines of a script in the order in which they are sent. A script has stretches, each ending with an `if` that may return; a declaration that the
+ * stretch it stands in does not use goes to the beginning of the first one that does, or is left out. As it is where it is no Lua: who lints says so.
+ * `fail` throws: where a name is declared twice, or is that of a global, since what moves might mean the other one; and where a line holds two statements.
  */
-export function needed<L extends { text: string }>(lines: readonly L[]): L[] {
+export function needed<L extends { text: string }>(lines: readonly L[], fail: (line: L, what: string) => never): L[] {
   let chunk: luaparse.Chunk;
   try {
     chunk = luaparse.parse(lines.map(({ text }) => text).join('\n'), { luaVersion: '5.1', locations: true });
   } catch {
     return [...lines];
   }
-  const linesOf = linesByStatement(chunk.body, lines);
-  const declared = declarations(chunk.body, (at) => linesOf[at]?.[0]?.text ?? '');
+  const { body } = chunk;
+  const linesOf = linesByStatement(body, lines, fail);
+  const declared = declarations(body, (at, what) => fail(linesOf[at]?.[0] as L, what));
   const moving = new Set([...declared.values()].map(({ at }) => at));
   const sent = new Set<number>();
-  const order: number[] = [];
-  for (const stretch of stretches(chunk.body)) {
+  for (const stretch of stretches(body)) {
     const wanted = new Set(stretch.filter((at) => !moving.has(at)));
-    const want = (uses: Iterable<string>): void => {
+    const want = (by: number, uses: Iterable<string>): void => {
       for (const name of uses) {
         const one = declared.get(name);
-        if (one === undefined || wanted.has(one.at) || sent.has(one.at)) continue;
+        // By a name that is declared later something of its own is meant.
+        if (one === undefined || one.at >= by || wanted.has(one.at) || sent.has(one.at)) continue;
         wanted.add(one.at);
-        want(one.uses);
+        want(one.at, one.uses);
       }
     };
-    for (const at of stretch) if (!moving.has(at)) want(namesIn(chunk.body[at] as Statement));
-    for (const at of [...wanted].sort((a, b) => a - b)) {
-      sent.add(at);
-      order.push(at);
-    }
+    for (const at of stretch) if (!moving.has(at)) want(at, namesIn(body[at] as Statement));
+    for (const at of [...wanted].sort((a, b) => a - b)) sent.add(at);
   }
-  return order.flatMap((at) => linesOf[at] ?? []);
+  return [...sent].flatMap((at) => linesOf[at] ?? []);
 }
 
-function declarations(body: readonly Statement[], textOf: (at: number) => string): Map<string, Declared> {
+/** What may move, by its names. */
+function declarations(body: readonly Statement[], fail: (at: number, what: string) => never): Map<string, Declared> {
   const declared = new Map<string, Declared>();
   const known = new Set<string>();
   for (const [at, statement] of body.entries()) {
     const moving = namesOf(statement);
     const names = moving ?? (statement.type === 'LocalStatement' ? statement.variables.map(({ name }) => name) : []);
     for (const name of names) {
-      // A function that is sent later than it stands would mean the other one.
-      if (known.has(name)) throw new Error(`'${name}' is declared twice: ${textOf(at)}`);
+      if (known.has(name)) fail(at, `'${name}' is declared twice`);
+      if (GLOBALS.has(name)) fail(at, `'${name}' is the name of a global`);
       known.add(name);
     }
     const one = { at, uses: namesIn(statement) };
@@ -63,7 +69,7 @@ function declarations(body: readonly Statement[], textOf: (at: number) => string
   return declared;
 }
 
-/** Places of statements, up to each that may return. */
+/** Places of statements, up to and with each `if` that ends with a return, and the rest. */
 function stretches(body: readonly Statement[]): number[][] {
   const found: number[][] = [[]];
   for (const [at, statement] of body.entries()) {
@@ -74,11 +80,15 @@ function stretches(body: readonly Statement[]): number[][] {
 }
 
 /** The lines of each statement; those before the first belong to it. */
-function linesByStatement<L extends { text: string }>(body: readonly Statement[], lines: readonly L[]): L[][] {
+function linesByStatement<L extends { text: string }>(
+  body: readonly Statement[],
+  lines: readonly L[],
+  fail: (line: L, what: string) => never,
+): L[][] {
   let from = 0;
   return body.map(({ loc }) => {
     const { start, end } = loc as NonNullable<Statement['loc']>;
-    if (start.line - 1 < from) throw new Error(`two statements on a line: ${lines[start.line - 1]?.text}`);
+    if (start.line - 1 < from) fail(lines[start.line - 1] as L, 'two statements on a line');
     const own = lines.slice(from, end.line);
     from = end.line;
     return own;

@@ -5,6 +5,7 @@ import { type Command, Redis } from 'ioredis';
 import { newCore, partitionOf } from '../../src/base/id.ts';
 import * as batches from '../../src/store/batches.ts';
 import { encodeAdded, encodeTasks } from '../../src/store/encoded.ts';
+import type { IdemArgs } from '../../src/store/idempotency.ts';
 import { keys } from '../../src/store/keys.ts';
 import * as oneTask from '../../src/store/one-task.ts';
 import {
@@ -209,7 +210,7 @@ export class Rig {
   /** Single tasks into the account's tray. */
   async single(
     tasks: number | readonly TaskSpec[] = 1,
-    options: { account?: string; operation?: string; partition?: number; core?: string; place?: number } = {},
+    options: { account?: string; operation?: string; partition?: number; core?: string; place?: number; idem?: IdemArgs } = {},
   ): Promise<{ core: string; first: number; created_ms: number }> {
     const { partition = this.partition } = options;
     const made = await batches.createTasks(this.redis, {
@@ -219,8 +220,9 @@ export class Rig {
       operation: options.operation ?? batches.newOperation(),
       tasks: tasksOf(tasks, 'single'),
       place: options.place ?? 0,
+      ...(options.idem === undefined ? {} : { idem: options.idem }),
     });
-    if (made === null) throw new Error('no idempotency key was given, so none can be taken');
+    if (made === null) throw new Error('the idempotency key is taken');
     await this.check(partition);
     return made;
   }

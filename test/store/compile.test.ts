@@ -69,9 +69,23 @@ test('what a script uses only after it may have returned is sent behind that', (
   assert.deepEqual(two, ['local key = KEYS[1]', seen, late, early, 'if #key > 0 then early() end', 'return late()']);
 });
 
-test('a name that is declared twice is refused, since a function that moves would mean the other one', () => {
-  const root = treeOf({ 'x/a.lua': `${HEAD}local n = 1\nlocal function f() return n end\nlocal n = #a\nreturn f() + n` });
-  assert.throws(() => compileTree(root), /'n' is declared twice: local n = #a/);
+test('what is declared moves with its plain fields, and by no name of a field or of an inner local', () => {
+  const body = ['local function size(list) local count = 0 return count + #list end', 'if size(key) == 0 then return 0 end'];
+  const rest = ['local total = #key', 'local function count() return total + plain.late end', 'return count()'];
+  const plain = 'local plain = { late = 1, { -1 } }';
+  const held = 'local held = { [key] = 1 }'; // this one does not move
+  const root = treeOf({ 'x/a.lua': [HEAD.trim(), plain, held, 'local function late() return held end', ...body, ...rest].join('\n') });
+  const [sent] = compileTree(root).map((script) => textOf(script).split('\n').slice(3));
+  assert.deepEqual(sent, [held, ...body, plain, ...rest]);
+});
+
+test('what a declaration that moves might take for another one is refused, with its place', () => {
+  const twice = `${HEAD}local n = 1\nlocal function f() return n end\nlocal n = #a\nreturn f() + n`;
+  assert.throws(() => compileTree(treeOf({ 'x/a.lua': twice })), /lua\/x\/a\.lua:7: 'n' is declared twice/);
+  const global = `${HEAD}local function f() return type(a) end\nlocal type = a\nreturn f() .. type`;
+  assert.throws(() => compileTree(treeOf({ 'x/a.lua': global })), /lua\/x\/a\.lua:6: 'type' is the name of a global/);
+  const line = `${HEAD}local n = 1 local function f() return n end\nreturn f()`;
+  assert.throws(() => compileTree(treeOf({ 'x/a.lua': line })), /lua\/x\/a\.lua:5: two statements on a line/);
 });
 
 test('what scripts share is written once, and each is put together as it was compiled', async () => {

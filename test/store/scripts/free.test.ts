@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { after, beforeEach, describe, test } from 'node:test';
 import { type Pushed, readPushed } from '../../../src/store/claimed.ts';
+import { readRecord } from '../../../src/store/idempotency.ts';
 import { keys } from '../../../src/store/keys.ts';
 import { endOffer } from '../../../src/store/offers.ts';
 import { turn } from '../../../src/store/partition.ts';
@@ -62,6 +63,19 @@ describe('a holder that is free', () => {
     assert.deepEqual(await rig.claim('h2', 10), []);
     await rig.settle('h1', [task], 'c');
     assert.equal((await rig.batch(core)).states, 'cc');
+  });
+
+  test('has one that came under an idempotency key, which is answered as it was first', async () => {
+    await offer('h1', 8);
+    const idem = { idem_key: `${ACCOUNT}:once`, idem_print: 'print', idem_extra: Buffer.from('{}') };
+    const { core, first, created_ms } = await rig.single(1, { idem, operation: 'op1' });
+    const { task } = await pushed();
+    assert.deepEqual([task.flight.core, task.index], [core, first]);
+    const record = { print: 'print', done: { reply: `${core},${first},${created_ms}`, extra: '{}' } };
+    assert.deepEqual(await readRecord(rig.redis, 0, idem.idem_key), record);
+    await assert.rejects(rig.single(1, { idem, operation: 'op2' }), /the idempotency key is taken/);
+    assert.deepEqual(await rig.single(1, { operation: 'op1' }), { core, first, created_ms });
+    assert.equal((await rig.batch(core)).states.slice(first), 'p');
   });
 
   test('gets it by the claim of that number where the bell is lost', async () => {
