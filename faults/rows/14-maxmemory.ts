@@ -18,6 +18,7 @@ export const maxmemory: Fault = {
     await scene.driver.more(scene.some);
     const used = async (): Promise<number> => Number(/used_memory:(\d+)/.exec(await redis.info('memory'))?.[1]);
     scene.begins();
+    scene.driver.early = true;
     await redis.config('SET', 'maxmemory', String((await used()) + ROOM_BYTES));
     const client = scene.client();
     const target = scene.slow.at('/large', { hold: true });

@@ -6,12 +6,13 @@
 -- @arg   account   string  account id
 -- @arg   keep_ms   int     how long a finished batch stays
 -- @arg   now_ms    now     this shard's clock
--- @reply number            1, or 0 where the account has no such batch
+-- @rest  fields            of the batch
+-- @reply (string | null)[]   their values, read in this step: where memory is short a batch that ends with it may be deleted before another one. None where the account has no such batch
 -- @cost  O(1)
 -- @include lib/notify
 
 local b = batch_visible(core, account)
-if not b then return 0 end
+if not b then return {} end
 if b.h then
   b.h = nil
   b.released = true
@@ -23,4 +24,4 @@ if b.h then
   queue_write()
   ring_bell()
 end
-return 1
+return call('HMGET', b.key, unpack(fields, 1, #fields))

@@ -350,8 +350,9 @@ async function cancel(context: ApiContext, call: Call): Promise<Answer> {
 
 export async function releaseBatch(context: ApiContext, call: Call): Promise<Answer> {
   return once(context, call, 'releaseBatch', async () => {
-    if (!(await batches.releaseBatch(context.client, call.account_id, coreOf(call), context.keep))) throw missing(call);
-    return { body: viewOf(await visible(context, call)) };
+    const row = await batches.releaseBatch(context.client, call.account_id, coreOf(call), context.keep);
+    if (row === null) throw missing(call);
+    return { body: viewOf(row) };
   });
 }
 

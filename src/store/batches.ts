@@ -267,12 +267,11 @@ export async function cancelBatch(client: RedisClient, account_id: string, core:
   return { kind: 'cancelled', change: { status: status as BatchStatus, total, completed, failed, cancelled, updated_ms } };
 }
 
-/** Lets a held batch end; also where it was not held. False where the account has no such batch. */
-export async function releaseBatch(client: RedisClient, account_id: string, core: string, keep: Keep): Promise<boolean> {
-  return (
-    (await batchRelease.call(client, { meta: keys.partition(partitionOf(core)) }, { core, account: account_id, keep_ms: keep.keep_ms })) ===
-    1
-  );
+/** Lets a held batch end; also where it was not held. The batch as it is then, null where the account has none. */
+export async function releaseBatch(client: RedisClient, account_id: string, core: string, keep: Keep): Promise<BatchRow | null> {
+  const place = { meta: keys.partition(partitionOf(core)) };
+  const values = await batchRelease.callBuffer(client, place, { core, account: account_id, keep_ms: keep.keep_ms, fields: BATCH_FIELDS });
+  return values.length === 0 ? null : toRow(core, values);
 }
 
 /** More are more arguments than a call can have, and hold Redis up for long. */

@@ -2225,20 +2225,24 @@ return found`]],
 });
 
 /** Lets a held batch end: at once where nothing is left to finish. On a batch that is not held it changes nothing. See lua/batch/release.lua. */
-export const batchRelease = script<{ meta: string }, { core: string; account: string; keep_ms: number; now_ms?: number | '' | undefined }, number>({
+export const batchRelease = script<{ meta: string }, { core: string; account: string; keep_ms: number; now_ms?: number | '' | undefined; fields: readonly RestValue[] }, (string | null)[]>({
   name: 'batch/release',
   keys: ["meta"],
   args: [["core","string"],["account","string"],["keep_ms","int"],["now_ms","now"]],
-  rest: null,
+  rest: "fields",
   pieces: [["lua/batch/release.lua", 1, `#!lua flags=allow-oom
 
 
 local meta = KEYS[1]
-local core = ARGV[1]
-local account = ARGV[2]
-local keep_ms = tonumber(ARGV[3])
-local now_ms = tonumber(ARGV[4]) or (function() local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000) end)()`], piece_0, piece_1, piece_2, ["lua/batch/release.lua", 13, `local b = batch_visible(core, account)
-if not b then return 0 end`], piece_5, piece_51, piece_11, piece_12, piece_13, piece_14, piece_15, piece_16, piece_17, piece_18, piece_19, piece_20, piece_21, piece_22, piece_23, piece_47, piece_48, ["lua/batch/release.lua", 15, `if b.h then
+
+
+
+local now_ms = tonumber(table.remove(ARGV)) or (function() local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000) end)()`], ["lua/batch/release.lua", 7, `local keep_ms = tonumber(table.remove(ARGV))`], ["lua/batch/release.lua", 6, `local account = table.remove(ARGV)`], ["lua/batch/release.lua", 5, `local core = table.remove(ARGV)
+
+
+
+local fields = ARGV`], piece_0, piece_1, piece_2, ["lua/batch/release.lua", 14, `local b = batch_visible(core, account)
+if not b then return {} end`], piece_5, piece_51, piece_11, piece_12, piece_13, piece_14, piece_15, piece_16, piece_17, piece_18, piece_19, piece_20, piece_21, piece_22, piece_23, piece_47, piece_48, ["lua/batch/release.lua", 16, `if b.h then
   b.h = nil
   b.released = true
   if batch_live(b) then batch_end(b, now_ms, keep_ms) end -- what was cancelled or has expired ends by itself
@@ -2249,7 +2253,7 @@ if not b then return 0 end`], piece_5, piece_51, piece_11, piece_12, piece_13, p
   queue_write()
   ring_bell()
 end
-return 1`]],
+return call('HMGET', b.key, unpack(fields, 1, #fields))`]],
 });
 
 /** Sets a batch right by its state bytes, which the caller has counted: counters, its end where nothing is left to finish, its See lua/batch/repair.lua. */

@@ -201,7 +201,7 @@ export class Rig {
     return outcome;
   }
 
-  async release(core: string, account = ACCOUNT): Promise<boolean> {
+  async release(core: string, account = ACCOUNT): Promise<batches.BatchRow | null> {
     const released = await batches.releaseBatch(this.redis, account, core, SETTINGS);
     await this.check(partitionOf(core));
     return released;

@@ -99,7 +99,7 @@ const CALLS: Record<string, ((scene: Scene) => Call & { late_ms?: number })[]> =
       parts: [1, stagedName(core, 'op'), 300, 9000, 0, 1, 0, 299, 'o7', 30, 0, '', 0, 0],
     }),
   ],
-  'batch/cancel': [({ running: core }) => ({ core, account: ACCOUNT, keep_ms: 1 })],
+  'batch/cancel': [({ running: core }) => ({ core, account: ACCOUNT, keep_ms: 1, fields: ['s'] })],
   'batch/create': [
     ({ fresh: core }) => ({
       ...NEW,
@@ -136,7 +136,7 @@ const CALLS: Record<string, ((scene: Scene) => Call & { late_ms?: number })[]> =
   ],
   'batch/delete': [({ failed: core }) => ({ core, account: ACCOUNT })],
   'batch/sweep': [({ expired: core }) => ({ core, account: ACCOUNT, tasks_max: 20 })],
-  'batch/release': [({ held: core }) => ({ core, account: ACCOUNT, keep_ms: 1 })],
+  'batch/release': [({ held: core }) => ({ core, account: ACCOUNT, keep_ms: 1, fields: ['s'] })],
   'idem/begin': [() => ({ idem_key: `${ACCOUNT}:key`, note: '', idem_print: 'print' })],
   'idem/forget': [() => ({ idem_key: `${ACCOUNT}:key`, idem_print: 'print' })],
   'idem/finish': [() => ({ idem_key: `${ACCOUNT}:key`, idem_print: 'print', answer: Buffer.from('{}') })],

@@ -1,6 +1,7 @@
 // lua/batch/cancel.lua and release.lua, and how a batch ends.
 import assert from 'node:assert/strict';
 import { after, beforeEach, describe, test } from 'node:test';
+import { type BatchRow, readBatch } from '../../../src/store/batches.ts';
 import { keys } from '../../../src/store/keys.ts';
 import { listTasks } from '../../helpers/listing.ts';
 import { ACCOUNT, SETTINGS, startRig, T0 } from '../../helpers/rig.ts';
@@ -87,7 +88,7 @@ describe('batch/cancel', () => {
     assert.equal((await rig.batch(core)).status, 'cancelled');
     const before = await rig.dump();
     rig.pass(10);
-    assert.equal(await rig.release(core), true);
+    assert.equal((await rig.release(core))?.core, core);
     assert.equal((await rig.dump()).get('deadlines')?.items[1], before.get('deadlines')?.items[1]);
   });
 
@@ -121,7 +122,7 @@ describe('batch/release', () => {
     await rig.settle('h1', await rig.claim('h1', 2), 'c');
     assert.equal((await rig.batch(core)).status, 'processing');
     rig.pass(7);
-    assert.equal(await rig.release(core), true);
+    assert.equal((await rig.release(core))?.core, core);
     assert.equal((await rig.batch(core)).status, 'completed');
     assert.equal(await rig.redis.zscore(keys.deadlines(0), core), String(T0 + 7 + SETTINGS.keep_ms));
   });
@@ -143,20 +144,30 @@ describe('batch/release', () => {
     for (const core of [cancelled, expired]) {
       const before = await rig.redis.hgetall(keys.batch(0, core));
       rig.pass(10);
-      assert.equal(await rig.release(core), true);
+      assert.equal((await rig.release(core))?.core, core);
       const { h, ...rest } = before;
       assert.equal(h, '1');
       assert.deepEqual(await rig.redis.hgetall(keys.batch(0, core)), rest);
     }
   });
 
+  test('answers with the batch as it is then, whatever becomes of it next', async () => {
+    const core = await rig.create({ hold: true, tasks: 2 });
+    await rig.settle('h1', await rig.claim('h1', 2), 'c');
+    const { held, ...before } = (await readBatch(rig.redis, ACCOUNT, core)) as BatchRow;
+    assert.deepEqual([held, before.status], [true, 'processing']);
+    rig.pass(5);
+    const end = { status: 'completed', updated_ms: T0 + 5, finished_ms: T0 + 5 };
+    assert.deepEqual(await rig.release(core), { ...before, held: false, ...end });
+  });
+
   test('what was not held is left alone; another account sees nothing', async () => {
     const core = await rig.create();
     const held = await rig.create({ hold: true });
     const before = await rig.dump();
-    assert.equal(await rig.release(core), true);
-    assert.equal(await rig.release(held, 'rival'), false);
-    assert.equal(await rig.release(rig.newCore()), false);
+    assert.equal((await rig.release(core))?.core, core);
+    assert.equal(await rig.release(held, 'rival'), null);
+    assert.equal(await rig.release(rig.newCore()), null);
     assert.deepEqual(await rig.dump(), before);
   });
 
