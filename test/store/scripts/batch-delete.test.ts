@@ -30,7 +30,7 @@ test('a finished batch is gone at once, also from its lists, and its memory with
   assert.equal(await listTasks(rig.redis, ACCOUNT, core, { status: null, limit: 1, offset: 0 }), null);
   assert.equal((await rig.delete(core)).kind, 'missing');
   assert.equal((await rig.cancel(core)).kind, 'missing');
-  assert.equal(await rig.release(core), false);
+  assert.equal(await rig.release(core), null);
   assert.equal((await rig.add(core, 1)).kind, 'missing');
   assert.equal(await rig.cancelTask(core, 1), 'missing');
   assert.equal(await rig.retryTask(core, 1), 'missing');
