@@ -99,7 +99,7 @@ const CALLS: Record<string, ((scene: Scene) => Call & { late_ms?: number })[]> =
       parts: [1, stagedName(core, 'op'), 300, 9000, 0, 1, 0, 299, 'o7', 30, 0, '', 0, 0],
     }),
   ],
-  'batch/cancel': [({ running: core }) => ({ core, account: ACCOUNT, keep_ms: 1, fields: ['s'] })],
+  'batch/cancel': [({ running: core }) => ({ core, account: ACCOUNT, keep_ms: 1 })],
   'batch/create': [
     ({ fresh: core }) => ({
       ...NEW,
