@@ -116,7 +116,7 @@ export function parseTokens(value: string): AccountToken[] {
     const at = item.indexOf('=');
     const account = item.slice(0, Math.max(at, 0));
     const token = item.slice(at + 1);
-    if (at < 1 || account.length > 64 || token === '' || token.length > 256 || !/^[\x21-\x7e]+$/.test(token)) {
+    if (!/^[\x21-\x7e]{1,64}$/.test(account) || token === '' || token.length > 256 || !/^[\x21-\x7e]+$/.test(token)) {
       throw new Error('must be written as account=token,account2=token2');
     }
     return { account, token };

@@ -86,6 +86,12 @@ test('all faults are told at once, and none repeats a secret', () => {
   );
 });
 
+test('an account that cannot be one is told at the start', () => {
+  for (const account of ['a b', 'ä', 'a'.repeat(65), '']) {
+    assert.throws(() => loadConfig({ SLUICE_ACCESS_TOKENS: `${account}=${'t'.repeat(32)}` }), ConfigError, account);
+  }
+});
+
 test('an empty value counts as not given, and what Kubernetes injects is ignored', () => {
   const config = loadConfig({
     SLUICE_REDIS_URL: '',

@@ -26,7 +26,7 @@ if batch_live(b) then
   notify_write()
   queue_write()
   outbox_write()
-  ring_bell()
+  ring_bell(tonumber(b.deadline))
   outbox_bell()
 else
   if b.s ~= 'cancelled' then outcome = 'state' end

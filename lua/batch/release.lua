@@ -22,6 +22,6 @@ if b.h then
   batch_save(now_ms)
   notify_write()
   queue_write()
-  ring_bell()
+  ring_bell(tonumber(b.deadline))
 end
 return call('HMGET', b.key, unpack(fields, 1, #fields))

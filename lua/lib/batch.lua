@@ -103,6 +103,7 @@ local function batch_stop(b, status, now, keep_ms)
   local waiting = batch_waiting(b)
   if status == 'expired' then b.f = b.f + waiting else b.x = b.x + waiting end
   b.s = status
+  b.stale = waiting > 0
   b.deadline = '' -- leaves the deadlines until its last running task has finished
   batch_end(b, now, keep_ms)
 end
@@ -163,6 +164,7 @@ local function batch_save(now)
       elseif b.deadline then
         call('ZADD', root .. 'deadlines', b.deadline, b.core)
       end
+      if b.stale then call('HSET', meta, 'stale', '1') end -- see lib/stale
       if b.W then batch_tell(b, now) end
     end
   end

@@ -4,10 +4,12 @@
 -- @arg   core      string  the batch
 -- @arg   index     int     the notification's place in its companion, see lib/notify
 -- @arg   account   string  account id
+-- @arg   op        string  operation id (base 62); a repeated call with the same one changes nothing
 -- @arg   now_ms    now     this shard's clock
 -- @reply string            queued, waiting: it is on its way already, batch: there is none, missing: not in its log
 -- @cost  O(1)
 -- @include lib/notify
+-- @include lib/operation
 -- @include lib/round
 
 local b = batch_visible(core, account)
@@ -16,6 +18,7 @@ local notes = b.N and batch_load(core .. 'n')
 if not notes or index >= notes.n then return 'missing' end
 local byte = call('GETRANGE', notes.key .. ':s', index, index)
 if byte == 'x' then return 'missing' end
+if operation_before(op, now_ms) then return 'queued' end
 if byte ~= 'c' and byte ~= 'f' then return 'waiting' end
 
 local page = call('HGET', notes.key .. ':0', string.format('%.0f', math.floor(index / NOTES_PAGE)))
@@ -33,5 +36,6 @@ round_deal(notes, 0, index, index)
 round_deals_write()
 batch_save(now_ms)
 queue_write()
+operation_write(op, core, index, now_ms)
 ring_bell()
 return 'queued'

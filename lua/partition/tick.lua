@@ -22,6 +22,7 @@
 -- @include lib/granted
 -- @include lib/lost
 -- @include lib/notify
+-- @include lib/stale
 -- @include lib/suspect
 
 local DUE_MAX, BATCHES_MAX, REAP_MAX, SEGMENTS_MAX, AWAY_MS, ALIVE_MS, QUIET = 200, 50, 200, 500, 30000, 2000, 0.3
@@ -39,7 +40,7 @@ local function first_of(key) return tonumber(call('ZRANGE', key, 0, 0, 'WITHSCOR
 local away_ms = (first_of(root .. 'away:since') or math.huge) + AWAY_MS
 local lanes_ms = first_of(root .. 'lanes') or math.huge
 if pressure == 0 and call('EXISTS', root .. 'holders', root .. 'active:' .. holder, root .. 'ready:f', root .. 'ready:r', root .. 'ready:n',
-  root .. 'parked', root .. 'granted', root .. 'outbox') == 0 then
+  root .. 'parked', root .. 'granted', root .. 'outbox') == 0 and call('HEXISTS', meta, 'stale') + call('HEXISTS', meta, 'scan') == 0 then
   local delayed_ms, deadline_ms = first_of(delayed), first_of(deadlines)
   local first_ms = math.min((delayed_ms or math.huge) - DUE_AHEAD_MS, deadline_ms or math.huge, away_ms)
   if first_ms > now_ms and lanes_ms > now_ms then
@@ -49,7 +50,7 @@ if pressure == 0 and call('EXISTS', root .. 'holders', root .. 'active:' .. hold
 end
 
 -- Holders.
-local before = call('HMGET', meta, 'last', 'thaw', 'suspect')
+local before = call('HMGET', meta, 'last', 'thaw', 'suspect', 'stale', 'scan')
 local last_ms = tonumber(before[1] or now_ms)
 local shift_ms = 0
 if now_ms - last_ms > gap_ms then shift_ms = now_ms - last_ms end
@@ -282,6 +283,7 @@ if pressure == 1 and segments_left > 0 then
   early_rank = looked == #listed and #listed < EARLY_LOOK and 0 or rank + stays
 end
 
+local stale_ms = stale_plan(before[4], before[5], now_ms)
 notify_plan(now_ms)
 
 -- When to come again, read before the first write as everything is.
@@ -295,6 +297,8 @@ no_later(not_yet_ms)
 no_later(score_at(deadlines, #ended))
 no_later(score_at(root .. 'granted', #returned))
 no_later(delays_first())
+no_later(stale_ms)
+for _, b in ipairs(batches_loaded) do no_later(tonumber(b.deadline)) end
 local flags = (away_ms <= now_ms and 2 or 0) + (lanes_ms <= now_ms and 4 or 0) + (mine > 0 and 16 or 0)
 if away_ms > now_ms and away_ms < math.huge and (next_ms == 0 or away_ms < next_ms) then next_ms = away_ms end
 if early > 0 or (early_rank or 0) > 0 then
@@ -326,6 +330,7 @@ for _, m in ipairs(marks_state) do call('SETRANGE', m[1], m[2], m[3]) end
 lost_write()
 granted_write()
 if #due > 0 then call('ZREM', delayed, unpack(due, 1, #due)) end
+stale_write()
 if #put_off > 0 then call('ZADD', deadlines, unpack(put_off, 1, #put_off)) end
 if #orphans > 0 then call('ZREM', deadlines, unpack(orphans, 1, #orphans)) end
 batch_save(now_ms)

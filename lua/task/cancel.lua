@@ -24,6 +24,7 @@ if not batch_live(b) then return b.s == 'cancelled' and 'cancelled' or 'state' e
 
 b.x = b.x + 1
 batch_ended(b, index, 1, 'x')
+b.stale = state == 'r' or due_ms > now_ms -- it may be in `delayed`
 batch_end(b, now_ms, b.s == 'tray' and tray_keep_ms or keep_ms)
 -- Before its time it is in no line.
 if limiter ~= '' and due_ms <= now_ms then limited_leave(b, now_ms, index, state, limiter) end
@@ -33,6 +34,6 @@ batch_save(now_ms)
 notify_write()
 queue_write()
 outbox_write()
-ring_bell()
+ring_bell(tonumber(b.deadline))
 outbox_bell()
 return 'cancelled'

@@ -12,14 +12,17 @@
 -- @arg   valid_ms  int     its valid_until, 0 for none
 -- @arg   due_ms    int     its execute_after, 0 for none: as in a round of all it does not start sooner
 -- @arg   expiration_ms int life time of a round
+-- @arg   op        string  operation id (base 62); a repeated call with the same one changes nothing
 -- @arg   now_ms    now     this shard's clock
 -- @reply string            queued, missing, state, sweep: the batch is to be swept first
 -- @cost  O(1)
 -- @include lib/limited
+-- @include lib/operation
 -- @include lib/round
 
 local b = batch_load(core)
 if not b or b.a ~= account or b.s == 'deleted' or index >= b.n then return 'missing' end
+if operation_before(op, now_ms) then return 'queued' end
 local byte = call('GETRANGE', b.key .. ':s', index, index)
 local round = not batch_live(b)
 if round then
@@ -48,6 +51,7 @@ round_deals_write()
 batch_save(now_ms)
 queue_write()
 outbox_write()
+operation_write(op, core, index, now_ms)
 ring_bell(round and b.e or nil, false, now_ms)
 outbox_bell()
 return 'queued'

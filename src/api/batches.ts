@@ -1,7 +1,8 @@
 // Batches: create, list, read, add tasks, cancel, release.
-import { ApiError } from '../base/errors.ts';
+import { ApiError, type Fault } from '../base/errors.ts';
 import { ID_PREFIX, newCore, parseId, partitionOf } from '../base/id.ts';
 import { DEFAULT_EXPIRATION_H, INTAKE_STAGE_BYTES_MIN } from '../base/limits.ts';
+import { FAULTS_MAX } from '../schema/faults.ts';
 import type { BatchListQuery } from '../schema/types.gen.ts';
 import * as batches from '../store/batches.ts';
 import { type IdemArgs, type IdemRecord, readRecord, readRecordBeside } from '../store/idempotency.ts';
@@ -32,7 +33,7 @@ export async function createBatch(context: ApiContext, call: Call): Promise<Answ
   const core_first = newCore(first, call.now_ms);
   const record = key && (() => readRecord(context.client, key.partition, key.idem_key));
   const { keyed, prepared } = await read(context, call, 'createBatch', { core: core_first, operation: batches.NEW }, record);
-  const before = keyed === null ? null : await createdBefore(context, keyed);
+  const before = keyed === null ? null : await faultsFirst(prepared, () => createdBefore(context, keyed));
   if (before !== null) return before;
   const { tasks, task_keys, latest_ms, left_out, batch } = ready(prepared);
   if (batch === null) throw new Error('an add was prepared for a create');
@@ -130,7 +131,7 @@ async function read(
   const prepared = await prepare(context, call, name, body, [], stage);
   if (prepared.outcome.kind === 'refused' && prepared.outcome.stage === 'json') ready(prepared);
   const faults = call.query['atomic'] === undefined ? call.head_faults : [...call.head_faults, OF_LINES];
-  if (faults.length > 0) throw new ApiError('validation_error', { errors: faults });
+  if (faults.length > 0) throw new ApiError('validation_error', { errors: [...faultsOf(prepared), ...faults].slice(0, FAULTS_MAX) });
   return { keyed: keyedAs(context, call, prepared.print), prepared };
 }
 
@@ -166,6 +167,20 @@ export async function prepareBody(
   const again = await context.prepare({ ...request, body: outcome.body });
   if (again.outcome.kind === 'names') throw new Error('limiters were looked up and are not known');
   return { print: again.print, outcome: again.outcome };
+}
+
+function faultsOf({ outcome }: Resolved): readonly Fault[] {
+  return outcome.kind === 'refused' && outcome.row === 'validation_error' ? (outcome.details['errors'] as Fault[]) : [];
+}
+
+/** Runs what looks a key up: one that was used for another request is told only of a body that is sound. */
+async function faultsFirst<T>(prepared: Resolved, run: () => Promise<T>): Promise<T> {
+  try {
+    return await run();
+  } catch (error) {
+    if (error instanceof ApiError && error.row === 'idempotency_key_reused') ready(prepared);
+    throw error;
+  }
 }
 
 /** Throws what the preparation refused. */
@@ -244,7 +259,7 @@ export async function addTasks(context: ApiContext, call: Call): Promise<Answer>
   const key = keyOf(context, call);
   const record = key && (() => readRecordBeside(context.client, core, key.idem_key));
   const { keyed, prepared } = await read(context, call, 'addTasks', { core, operation }, record);
-  return claimed(context, keyed, () => addPrepared(context, call, keyed, prepared, operation));
+  return faultsFirst(prepared, () => claimed(context, keyed, () => addPrepared(context, call, keyed, prepared, operation)));
 }
 
 async function addPrepared(context: ApiContext, call: Call, keyed: Keyed | null, prepared: Resolved, operation: string): Promise<Answer> {

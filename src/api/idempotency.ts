@@ -3,10 +3,12 @@
 // What creates writes its record in the same script as the resource, in the key's own partition; so does adding tasks,
 // beside the batch. Cancel, release and retry are harmless twice: they claim the key, work, and keep their answer. So does
 // making a limiter, which is no single step (its name lies elsewhere): the claim keeps its id, so the same one is made again.
+// While one request works on such a claim another with its key is a conflict.
 //
 // A refused request leaves no record: sent again it is judged again, and its key is free for another.
 import { createHash } from 'node:crypto';
 import { ApiError } from '../base/errors.ts';
+import { newOperation } from '../store/batches.ts';
 import {
   claimKey,
   finishKey,
@@ -89,20 +91,32 @@ async function freedByRefusal<T>(context: ApiContext, keyed: Keyed, work: () => 
   }
 }
 
-/** Runs what is harmless twice. `again` is true where the same request was begun before and its answer is not known. */
-export async function once(context: ApiContext, call: Call, name: HandlerName, run: (again: boolean) => Promise<Answer>): Promise<Answer> {
-  const keyed = keyedBy(context, call, name);
-  return keyed === null ? run(false) : onceAs(context, keyed, '', ({ known }) => run(known));
+/** What is done for a request: `known` where the same one was begun before and its answer is not known, under the same note. */
+export interface Begun {
+  known: boolean;
+  note: string;
 }
 
-/** The same for one key, with a note that all runs of the work get: the first one's. */
+/** Runs what is harmless twice; the note is the id of an operation. */
+export async function once(context: ApiContext, call: Call, name: HandlerName, run: (begun: Begun) => Promise<Answer>): Promise<Answer> {
+  const keyed = keyedBy(context, call, name);
+  const operation = newOperation();
+  return keyed === null ? run({ known: false, note: operation }) : onceAs(context, keyed, operation, run);
+}
+
+/**
+ * The same for one key, with a note that all runs of the work get: the first one's. Throws 409 while another request does it,
+ * unless what they do is `shared`: whoever does it has the same answer.
+ */
 export async function onceAs(
   context: ApiContext,
   keyed: Keyed,
   note: string,
-  run: (claimed: { known: boolean; note: string }) => Promise<Answer>,
+  run: (begun: Begun) => Promise<Answer>,
+  shared = false,
 ): Promise<Answer> {
   const record = await claim(context, keyed, note);
+  if (record.done === null && record.busy && !shared) throw new ApiError('idempotency_conflict', {}, { retry_after_s: 1 });
   return freedByRefusal(context, keyed, async () => {
     if (record.done !== null) return replayed({ body: Buffer.from(record.done.reply) });
     const answer = await run(record);

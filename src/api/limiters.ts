@@ -20,7 +20,7 @@ import type { Answer, Call, HandlerName } from './call.ts';
 import type { ApiContext } from './context.ts';
 import { nextCursor, placeIn } from './cursor.ts';
 import { whenDurable } from './durable.ts';
-import { keyedBy, once, onceAs } from './idempotency.ts';
+import { type Begun, keyedBy, once, onceAs } from './idempotency.ts';
 import { timestamp } from './present.ts';
 
 /** Longer than a create takes that still has somebody waiting for it. */
@@ -40,10 +40,11 @@ export async function createLimiter(context: ApiContext, call: Call): Promise<An
     return created(context, row);
   }
   // Who does this again makes the same limiter: its id stays with the key.
-  return onceAs(context, keyed, newCore(keyed.partition, call.now_ms), async ({ known, note: core }) => {
+  const makeOrFind = async ({ known, note: core }: Begun): Promise<Answer> => {
     const before = known ? await limiters.readLimiter(context.client, core) : null;
     return created(context, before?.deleted_ms != null ? before : await make(context, call, core, false));
-  });
+  };
+  return onceAs(context, keyed, newCore(keyed.partition, call.now_ms), makeOrFind, true);
 }
 
 async function created(context: ApiContext, row: LimiterRow): Promise<Answer> {

@@ -17,14 +17,14 @@ export async function listNotifications(context: ApiContext, call: Call): Promis
 }
 
 export async function redeliverNotification(context: ApiContext, call: Call): Promise<Answer> {
-  return once(context, call, 'redeliverNotification', async () => {
+  return once(context, call, 'redeliverNotification', async ({ note: operation }) => {
     const core = coreOf(call);
     const place = parseNotificationId(call.params['notification_id'] ?? '');
     if (place === null || place.core !== core) {
       await visible(context, call);
       throw noNotification(call);
     }
-    const outcome = await log.redeliver(context.client, call.account_id, core, place.index);
+    const outcome = await log.redeliver(context.client, call.account_id, core, place.index, operation);
     if (outcome === 'batch') throw missing(call);
     const row = outcome === 'missing' ? null : await log.readNotification(context.client, core, place.index);
     if (row === null) throw noNotification(call);

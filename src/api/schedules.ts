@@ -265,7 +265,11 @@ export async function patchSchedule(context: ApiContext, call: Call): Promise<An
     const template = await newTemplate(context, call.account_id, patch);
     const status: ScheduleStatus = patch.enabled === undefined ? row.status : patch.enabled ? 'active' : 'disabled';
     const moved = status !== row.status || !sameTiming(row, timing);
-    const tick = !moved ? undefined : status === 'active' && checked !== null ? planned(context, checked, call.now_ms) : null;
+    const tick = !moved
+      ? undefined
+      : status === 'active' && checked !== null
+        ? planned(context, checked, plannedFrom(row, timing, call))
+        : null;
     const changes = { status, timing, ...(template === null ? {} : { template }), ...(tick === undefined ? {} : { tick }) };
     const outcome = await schedules.patchSchedule(context.client, row, changes);
     if (outcome === 'missing') throw missing(call);
@@ -286,6 +290,12 @@ function patchedTiming(row: ScheduleTiming, patch: SchedulePatch): ScheduleTimin
     start_ms: time(patch.start_at, row.start_ms),
     end_ms: time(patch.end_at, row.end_ms),
   };
+}
+
+/** Its ticks are planned anew from now on; of the same expression those that are overdue, too. */
+function plannedFrom(row: ScheduleRow, timing: ScheduleTiming, { now_ms }: Call): number {
+  const continues = row.status === 'active' && row.cron === timing.cron && row.timezone === timing.timezone;
+  return continues && row.tick_ms !== null ? Math.min(row.tick_ms - 1, now_ms) : now_ms;
 }
 
 function sameTiming(a: ScheduleTiming, b: ScheduleTiming): boolean {

@@ -143,7 +143,7 @@ export async function cancelTask(context: ApiContext, call: Call): Promise<Answe
 }
 
 export async function retryTask(context: ApiContext, call: Call): Promise<Answer> {
-  return once(context, call, 'retryTask', async (again) => {
+  return once(context, call, 'retryTask', async ({ known, note: operation }) => {
     const { core, index } = placeOf(call);
     const found = await readTask(context.client, call.account_id, core, index);
     if (found === null) throw missing(call);
@@ -156,10 +156,11 @@ export async function retryTask(context: ApiContext, call: Call): Promise<Answer
       due_ms: timeOf(execute_after),
       limiter: name === undefined ? null : { name, cost, valid_ms: timeOf(valid_until) },
       expiration_ms: roundMs(found.batch),
+      operation,
     });
     if (outcome === 'missing') throw missing(call);
     // Begun before under the same key: what stands in the way is most likely that first try.
-    if (outcome === 'state' && !again) throw await stateError(context, call, RETRY_REFUSED);
+    if (outcome === 'state' && !known) throw await stateError(context, call, RETRY_REFUSED);
     if (name !== undefined) await context.relay(partitionOf(core));
     return getTask(context, call);
   });

@@ -82,7 +82,6 @@ export class Authenticator {
     if (now - (this.#unknown.get(hash) ?? -CACHE_MS) < CACHE_MS) throw this.refused(address);
     // The socket may be gone when the answer comes, and with it its address.
     const from = address();
-    if (known === undefined) this.#failures.refuseOver(from);
     return this.#ask(hash).then((principal) => {
       if (principal === null) throw this.refused(() => from);
       return principal;
@@ -110,11 +109,6 @@ export class Authenticator {
     if (this.#fixed.has(hash) || this.#known.has(hash)) remember(this.#hashes, header, hash, HEADERS_MAX);
     else if (!isTokenText(text)) return null;
     return hash;
-  }
-
-  /** Throws 429 where this address has sent too many bad tokens and tickets. */
-  refuseOver(address: string): void {
-    this.#failures.refuseOver(address);
   }
 
   /** One look-up for all requests that wait for the same token. */

@@ -88,7 +88,9 @@ export async function serveRoute(
     applyQuota(x, (await byTicket(host, x, call, (checked) => precheck(host, route, checked))) ?? null);
     return { status: 200, body: '', unsized: true, type: route.stream === undefined ? LINES_TYPE : EVENTS_TYPE };
   }
-  const answer = await (call.ticket === null ? route.run(call) : byTicket(host, x, call, (checked) => runByTicket(host, route, checked)));
+  const answer = await (call.ticket === null
+    ? run(host, route, call)
+    : byTicket(host, x, call, (checked) => runByTicket(host, route, checked)));
   if (answer?.blocks !== undefined) {
     if (answer.quota !== undefined) applyQuota(x, answer.quota);
     const type = route.reply_lines === true ? LINES_TYPE : JSON_TYPE;
@@ -115,6 +117,16 @@ async function precheck(host: EndpointHost, route: Route, call: Call): Promise<Q
   return used ? used : null;
 }
 
+/** A key that was used for another request is told only where the resource in the path is there. */
+async function run(host: EndpointHost, route: Route, call: Call): Promise<Answer> {
+  try {
+    return await route.run(call);
+  } catch (error) {
+    if (error instanceof ApiError && error.row === 'idempotency_key_reused' && route.body === null) await precheck(host, route, call);
+    throw error;
+  }
+}
+
 /** A ticket is as good as the token that it was made with. */
 async function runByTicket(host: EndpointHost, route: Route, call: Call): Promise<Answer> {
   const answer = await route.run(call);
@@ -134,7 +146,6 @@ async function byTicket<T>(
   if (call.ticket === null) return run?.(call);
   // The socket may be gone when the answer comes, and with it its address.
   const from = x.address();
-  host.auth.refuseOver(from);
   try {
     return await run?.(call);
   } catch (error) {

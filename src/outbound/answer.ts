@@ -71,7 +71,7 @@ export function digits(bytes: Buffer, from = 0, to = bytes.length): number {
 }
 
 function points(bytes: Buffer): number | null {
-  const text = bytes.toString('latin1');
+  const text = bytes.toString('latin1').trim();
   return /^\d+$/.test(text) ? Math.min(Number(text), POINTS_USED_MAX) : null;
 }
 

@@ -19,6 +19,9 @@ export interface DecideContext {
   most: number;
 }
 
+/** A tick that is later than this was missed, as in schedule/fire; less is what a busy machine makes of a tick that is decided in its time. */
+const LATE_MS = 2_000;
+
 /** In order, each about the tick that the one before it names as the next. Null where this machine does not know the zone. */
 export function decide(schedule: DueSchedule, settings: DecideSettings, { now_ms, no_limiter, most }: DecideContext): Decision[] | null {
   const timing = storedTiming(schedule);
@@ -38,7 +41,7 @@ function decideOne(timing: Timing, tick_ms: number, settings: DecideSettings, no
     at_ms === null ? null : { tick_ms: at_ms, due_ms: at_ms - leadOf(timing, at_ms, settings.lead_ms, before_ms) };
   const here_ms = nextTick(timing, tick_ms - 1);
   if (here_ms !== tick_ms) return { tick_ms, verdict: 'moved', ticks: 0, next: planned(here_ms) };
-  const oldest_ms = now_ms - settings.catch_up_ms;
+  const oldest_ms = now_ms - Math.max(settings.catch_up_ms, LATE_MS);
   if (tick_ms < oldest_ms) {
     const ticks = ticksBetween(timing, tick_ms, oldest_ms);
     return { tick_ms, verdict: 'missed', ticks, next: planned(nextTick(timing, oldest_ms - 1)) };

@@ -42,6 +42,8 @@ export async function readRecordBeside(client: RedisClient, core: string, idem_k
 export interface IdemClaim extends IdemRecord {
   /** It was claimed before. */
   known: boolean;
+  /** So lately that its work may be under way. */
+  busy: boolean;
   /** What its first claim noted. */
   note: string;
 }
@@ -58,7 +60,7 @@ export async function claimKey(
     { meta: keys.partition(place.partition) },
     { idem_key: place.idem_key, idem_print: print, note },
   );
-  return { print: held_by, done: reply === '' ? null : { reply, extra }, known: known === 1, note: extra };
+  return { print: held_by, done: reply === '' ? null : { reply, extra }, known: known > 0, busy: known === 2, note: extra };
 }
 
 /** Keeps the answer of work that was claimed. */

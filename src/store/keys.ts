@@ -23,7 +23,7 @@ export function partitionOfRoot(text: string): number | null {
 
 /** Keys of a partition. `core`: a batch id without its prefix. */
 export const keys = {
-  /** hash: `last` and `thaw` times of the last tick that had work, and of the last after a gap (ms); `ready:<class>` tasks queued; `early` rank in `deadlines` from which the next tick under memory pressure looks; `suspect` when the last task at its last chance is due; `free` who takes the next task (lua/lib/free.lua); `seq` last sequence of its messages; `w` is only written (durability.ts). Never deleted: the declared key of every script. */
+  /** hash: `last` and `thaw` times of the last tick that had work, and of the last after a gap (ms); `ready:<class>` tasks queued; `early` rank in `deadlines` from which the next tick under memory pressure looks; `suspect` when the last task at its last chance is due; `stale` where `delayed` may hold what is over, and `scan` how far the look for it is (lua/lib/stale.lua); `free` who takes the next task (lua/lib/free.lua); `seq` last sequence of its messages; `w` is only written (durability.ts). Never deleted: the declared key of every script. */
   partition: (p: number): string => `${root(p)}m`,
   /** hash: a batch; fields in lua/lib/batch.lua. */
   batch: (p: number, core: string): string => `${root(p)}b:${core}`,

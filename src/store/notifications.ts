@@ -56,8 +56,12 @@ export async function readNotification(client: RedisClient, core: string, index:
 }
 
 /** `queued`, `waiting` (it is on its way already), or what there is none of. */
-export async function redeliver(client: RedisClient, account_id: string, core: string, index: number): Promise<string> {
-  return notificationRedeliver.call(client, { meta: keys.partition(partitionOf(core)) }, { core, index, account: account_id });
+export async function redeliver(client: RedisClient, account_id: string, core: string, index: number, operation: string): Promise<string> {
+  return notificationRedeliver.call(
+    client,
+    { meta: keys.partition(partitionOf(core)) },
+    { core, index, account: account_id, op: operation },
+  );
 }
 
 /** Newest first. */

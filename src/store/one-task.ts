@@ -29,15 +29,17 @@ export interface TaskToRetry {
   due_ms: number;
   /** How long a round may take. */
   expiration_ms: number;
+  /** A repeated call with the same one changes nothing, for ten seconds at least. */
+  operation: string;
   limiter?: Pick<TaskLimit, 'name' | 'cost' | 'valid_ms'> | null;
 }
 
 /** `queued`, `missing`, or `state`: not failed, or its batch is over and has not failed. */
 export async function retryTask(client: RedisClient, account_id: string, core: string, index: number, task: TaskToRetry): Promise<string> {
   const place = { meta: keys.partition(partitionOf(core)) };
-  const { origin, timeout_s, due_ms, expiration_ms, limiter } = task;
+  const { origin, timeout_s, due_ms, expiration_ms, operation: op, limiter } = task;
   const limit = { limiter: limiter?.name ?? '', cost: limiter?.cost ?? 0, valid_ms: limiter?.valid_ms ?? 0 };
-  const args = { core, index, account: account_id, origin, timeout_s, due_ms, expiration_ms, ...limit };
+  const args = { core, index, account: account_id, origin, timeout_s, due_ms, expiration_ms, op, ...limit };
   for (;;) {
     const outcome = await taskRetry.call(client, place, args);
     if (outcome !== 'sweep') return outcome;

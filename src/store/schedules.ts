@@ -60,6 +60,8 @@ export interface ScheduleRow extends ScheduleTiming {
   version: string;
   created_ms: number;
   updated_ms: number;
+  /** The tick that is decided next; null: none. */
+  tick_ms: number | null;
   /** Runs whose time has come, and the time of the latest of them. */
   executions: number;
   last_ms: number | null;
@@ -196,7 +198,7 @@ export async function readSchedule(client: RedisClient, account_id: string, core
     { core, account: account_id },
   );
   if (found === 0) return null;
-  const [, s, v, t, u, , n, , f, z, w, b, e, y, g] = fields;
+  const [, s, v, t, u, k, n, , f, z, w, b, e, y, g] = fields;
   const [shown, plan] = doc;
   const [code, at_ms] = f ? f.toString().split(' ') : [];
   return {
@@ -206,6 +208,7 @@ export async function readSchedule(client: RedisClient, account_id: string, core
     version: text(v),
     created_ms: Number(t),
     updated_ms: Number(u),
+    tick_ms: time(text(k)),
     executions: Number(n) - ahead,
     last_ms: latest_ms > 0 ? latest_ms : null,
     last_error: code === undefined ? null : { code, at_ms: Number(at_ms) },

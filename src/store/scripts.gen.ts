@@ -74,10 +74,10 @@ const piece_10: Piece = ["lua/lib/batch.lua", 78, `local function segment_last(b
   if not b.g then return 0 end
   return struct.unpack('>I4', b.g, #b.g - 3)
 end`];
-const piece_11: Piece = ["lua/lib/batch.lua", 110, `local function list_key(b, status)
+const piece_11: Piece = ["lua/lib/batch.lua", 111, `local function list_key(b, status)
   return root .. 'a:' .. b.a .. ':b' .. (status and ':' .. status or '')
 end`];
-const piece_12: Piece = ["lua/lib/batch.lua", 130, `local function batch_tell(b, now)
+const piece_12: Piece = ["lua/lib/batch.lua", 131, `local function batch_tell(b, now)
   local till, tasks_till, number = string.match(b.W, '^(%d+) (%d+) (%d+)$')
   if now >= tonumber(till) then return end
   number = string.format('%d', number + 1)
@@ -113,6 +113,7 @@ local function batch_save(now)
       elseif b.deadline then
         call('ZADD', root .. 'deadlines', b.deadline, b.core)
       end
+      if b.stale then call('HSET', meta, 'stale', '1') end -- see lib/stale
       if b.W then batch_tell(b, now) end
     end
   end
@@ -728,6 +729,7 @@ const piece_52: Piece = ["lua/lib/batch.lua", 102, `local function batch_stop(b,
   local waiting = batch_waiting(b)
   if status == 'expired' then b.f = b.f + waiting else b.x = b.x + waiting end
   b.s = status
+  b.stale = waiting > 0
   b.deadline = '' -- leaves the deadlines until its last running task has finished
   batch_end(b, now, keep_ms)
 end`];
@@ -747,7 +749,7 @@ const piece_55: Piece = ["lua/lib/limited.lua", 164, `local function limited_dro
     end
   end
 end`];
-const piece_56: Piece = ["lua/lib/batch.lua", 115, `local function label_keys(account, labels)
+const piece_56: Piece = ["lua/lib/batch.lua", 116, `local function label_keys(account, labels)
   local list = {}
   for hash in string.gmatch(labels, '%w%w%w%w%w%w%w%w%w%w') do list[#list + 1] = root .. 'a:' .. account .. ':l:' .. hash end
   return list
@@ -1545,7 +1547,7 @@ const piece_93: Piece = ["lua/lib/limited.lua", 27, `local function limited_stat
   if not b or not batch_live(b) or round_entry_stale(b, entry) then return '' end
   return call('GETRANGE', b.key .. ':s', entry.from, to or entry.to)
 end`];
-const piece_94: Piece = ["lua/lib/batch.lua", 122, `local function batch_ended(b, from, tasks, byte)
+const piece_94: Piece = ["lua/lib/batch.lua", 123, `local function batch_ended(b, from, tasks, byte)
   if not b.W or byte == 'r' then return end
   b.told = b.told or {}
   b.told[#b.told + 1] = byte .. from .. '+' .. tasks
@@ -2023,7 +2025,7 @@ if batch_live(b) then
   notify_write()
   queue_write()
   outbox_write()
-  ring_bell()
+  ring_bell(tonumber(b.deadline))
   outbox_bell()
 else
   if b.s ~= 'cancelled' then outcome = 'state' end
@@ -2251,7 +2253,7 @@ if not b then return {} end`], piece_5, piece_51, piece_11, piece_12, piece_13, 
   batch_save(now_ms)
   notify_write()
   queue_write()
-  ring_bell()
+  ring_bell(tonumber(b.deadline))
 end
 return call('HMGET', b.key, unpack(fields, 1, #fields))`]],
 });
@@ -2485,12 +2487,13 @@ return 0`]],
 });
 
 /** Claims an idempotency key for work on a resource that exists, or tells what it was claimed for. See lua/idem/begin.lua. */
-export const idemBegin = script<{ meta: string }, { idem_key: string; note: string; idem_print: string }, [string, string, string, number]>({
+export const idemBegin = script<{ meta: string }, { idem_key: string; note: string; idem_print: string; now_ms?: number | '' | undefined }, [string, string, string, number]>({
   name: 'idem/begin',
   keys: ["meta"],
-  args: [["idem_key","string"],["note","string"],["idem_print","string"]],
+  args: [["idem_key","string"],["note","string"],["idem_print","string"],["now_ms","now"]],
   rest: null,
   pieces: [["lua/idem/begin.lua", 1, `#!lua
+
 
 
 
@@ -2498,10 +2501,17 @@ export const idemBegin = script<{ meta: string }, { idem_key: string; note: stri
 local meta = KEYS[1]
 local idem_key = ARGV[1]
 local note = ARGV[2]
-local idem_print = ARGV[3]`], piece_0, ["lua/idem/begin.lua", 14, `local key = root .. 'idem:' .. idem_key
-local record = call('HMGET', key, 'f', 'r', 'x')
-if record[1] then return { record[1], record[2] or '', record[3] or '', 1 } end
-call('HSET', key, 'f', idem_print, 'x', note)
+local idem_print = ARGV[3]
+local now_ms = tonumber(ARGV[4]) or (function() local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000) end)()`], piece_0, ["lua/idem/begin.lua", 16, `local key = root .. 'idem:' .. idem_key
+local BUSY_MS = 3000
+local record = call('HMGET', key, 'f', 'r', 'x', 'b')
+if record[1] then
+  local begun_ms = tonumber(record[4] or 0)
+  local busy = not record[2] and now_ms >= begun_ms and now_ms < begun_ms + BUSY_MS
+  if not busy and not record[2] and record[1] == idem_print then call('HSET', key, 'b', now_ms) end
+  return { record[1], record[2] or '', record[3] or '', busy and 2 or 1 }
+end
+call('HSET', key, 'f', idem_print, 'x', note, 'b', now_ms)
 call('PEXPIRE', key, 86400000)
 return { idem_print, '', note, 0 }`]],
 });
@@ -2925,10 +2935,10 @@ return { '', 0 }`]],
 });
 
 /** Sends a notification again that was delivered or given up: from its first try on, with the same id and body. See lua/notification/redeliver.lua. */
-export const notificationRedeliver = script<{ meta: string }, { core: string; index: number; account: string; now_ms?: number | '' | undefined }, string>({
+export const notificationRedeliver = script<{ meta: string }, { core: string; index: number; account: string; op: string; now_ms?: number | '' | undefined }, string>({
   name: 'notification/redeliver',
   keys: ["meta"],
-  args: [["core","string"],["index","int"],["account","string"],["now_ms","now"]],
+  args: [["core","string"],["index","int"],["account","string"],["op","string"],["now_ms","now"]],
   rest: null,
   pieces: [["lua/notification/redeliver.lua", 1, `#!lua
 
@@ -2936,13 +2946,14 @@ local meta = KEYS[1]
 local core = ARGV[1]
 local index = tonumber(ARGV[2])
 local account = ARGV[3]
-local now_ms = tonumber(ARGV[4]) or (function() local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000) end)()`], piece_0, piece_1, piece_2, ["lua/notification/redeliver.lua", 13, `local b = batch_visible(core, account)
+local op = ARGV[4]
+local now_ms = tonumber(ARGV[5]) or (function() local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000) end)()`], piece_0, piece_1, piece_2, ["lua/notification/redeliver.lua", 15, `local b = batch_visible(core, account)
 if not b then return 'batch' end
 local notes = b.N and batch_load(core .. 'n')
 if not notes or index >= notes.n then return 'missing' end
 local byte = call('GETRANGE', notes.key .. ':s', index, index)
-if byte == 'x' then return 'missing' end
-if byte ~= 'c' and byte ~= 'f' then return 'waiting' end`], piece_6, piece_7, piece_9, piece_11, piece_12, piece_13, piece_14, piece_15, piece_16, piece_17, piece_18, piece_19, piece_20, piece_22, piece_23, piece_47, piece_84, piece_85, piece_86, piece_87, piece_88, piece_89, ["lua/notification/redeliver.lua", 21, `local page = call('HGET', notes.key .. ':0', string.format('%.0f', math.floor(index / NOTES_PAGE)))
+if byte == 'x' then return 'missing' end`], piece_4, ["lua/notification/redeliver.lua", 21, `if operation_before(op, now_ms) then return 'queued' end
+if byte ~= 'c' and byte ~= 'f' then return 'waiting' end`], piece_6, piece_7, piece_9, piece_11, piece_12, piece_13, piece_14, piece_15, piece_16, piece_17, piece_18, piece_19, piece_20, piece_22, piece_23, piece_47, piece_41, piece_84, piece_85, piece_86, piece_87, piece_88, piece_89, ["lua/notification/redeliver.lua", 24, `local page = call('HGET', notes.key .. ':0', string.format('%.0f', math.floor(index / NOTES_PAGE)))
 local at = 1
 for _ = 1, index % NOTES_PAGE do at = at + 4 + struct.unpack('>I4', page, at) end
 local letter = string.sub(page, at + 6, at + 6)
@@ -2957,6 +2968,7 @@ round_deal(notes, 0, index, index)
 round_deals_write()
 batch_save(now_ms)
 queue_write()
+operation_write(op, core, index, now_ms)
 ring_bell()
 return 'queued'`]],
 });
@@ -4709,13 +4721,46 @@ local keep_ms = tonumber(ARGV[4])
 local tray_keep_ms = tonumber(ARGV[5])
 local recoveries_max = tonumber(ARGV[6])
 local pressure = tonumber(ARGV[7])
-local now_ms = tonumber(ARGV[8]) or (function() local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000) end)()`], piece_0, ["lua/partition/tick.lua", 31, `local holders, claims, delayed, deadlines = root .. 'holders', root .. 'claims', root .. 'delayed', root .. 'deadlines'
+local now_ms = tonumber(ARGV[8]) or (function() local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000) end)()`], piece_0, ["lua/partition/tick.lua", 32, `local holders, claims, delayed, deadlines = root .. 'holders', root .. 'claims', root .. 'delayed', root .. 'deadlines'
 
 
 if pressure == 0 and call('EXISTS', root .. 'holders', root .. 'active:' .. holder, root .. 'ready:f', root .. 'ready:r', root .. 'ready:n',
   root .. 'parked', root .. 'granted', root .. 'outbox', root .. 'away:since', root .. 'lanes', delayed, deadlines) == 0 then
   return { now_ms, 0, 0, 0, 0, 0, 0, 0, 0, 0, 8 }
-end`], piece_1, piece_5, piece_50, piece_6, piece_90, piece_8, piece_9, piece_51, piece_52, piece_11, piece_56, piece_94, piece_12, piece_13, piece_14, piece_15, piece_16, piece_17, piece_91, piece_111, piece_112, piece_116, piece_18, piece_19, piece_20, piece_21, piece_22, piece_24, piece_25, piece_26, piece_27, piece_28, piece_29, piece_30, piece_31, piece_32, piece_33, piece_95, piece_34, piece_54, piece_35, piece_93, piece_36, piece_37, piece_97, piece_117, piece_98, piece_99, piece_55, piece_100, piece_114, piece_102, piece_84, piece_85, piece_103, piece_86, piece_104, piece_47, piece_48, piece_115, ["lua/partition/tick.lua", 27, `local DUE_MAX, BATCHES_MAX, REAP_MAX, SEGMENTS_MAX, AWAY_MS, ALIVE_MS, QUIET = 200, 50, 200, 500, 30000, 2000, 0.3
+end`], piece_1, piece_5, piece_50, piece_6, piece_90, piece_8, piece_9, piece_51, piece_52, piece_11, piece_56, piece_94, piece_12, piece_13, piece_14, piece_15, piece_16, piece_17, piece_91, piece_111, piece_112, piece_116, piece_18, piece_19, piece_20, piece_21, piece_22, piece_24, piece_25, piece_26, piece_27, piece_28, piece_29, piece_30, piece_31, piece_32, piece_33, piece_95, piece_34, piece_54, piece_35, piece_93, piece_36, piece_37, piece_97, piece_117, piece_98, piece_99, piece_55, piece_100, piece_114, piece_102, piece_84, piece_85, piece_103, piece_86, piece_104, piece_47, piece_48, ["lua/lib/stale.lua", 6, `local STALE_LOOK, STALE_PAUSE_MS = 200, 100
+local stale = { entries = {} }
+
+local function entry_is_stale(entry)
+  local b = batch_load(entry.core)
+  if not b or not batch_live(b) or round_entry_stale(b, entry) then return true end
+  local tasks = entry.to - entry.from + 1
+  return b.x >= tasks and call('GETRANGE', b.key .. ':s', entry.from, entry.to) == string.rep('x', tasks)
+end
+
+
+local function stale_plan(mark, scan, now)
+  if not mark and not scan then return nil end
+  local at_ms, cursor = string.match(scan or '0 0', '^(%d+) (%d+)$')
+  if tonumber(at_ms) > now then return tonumber(at_ms) end
+  local seen = call('ZSCAN', root .. 'delayed', cursor, 'COUNT', STALE_LOOK)
+  for i = 1, #seen[2], 2 do
+    local text = seen[2][i]
+    if entry_is_stale(entry_read(string.match(text, '|(.*)$'))) then table.insert(stale.entries, text) end
+  end
+  stale.begun = not scan
+  stale.next_ms = now + STALE_PAUSE_MS
+  stale.scan = seen[1] ~= '0' and string.format('%.0f ', stale.next_ms) .. seen[1] or ''
+  return stale.scan ~= '' and stale.next_ms or nil
+end
+
+local function stale_write()
+  if not stale.scan then return end
+  for i = 1, #stale.entries, 1000 do
+    call('ZREM', root .. 'delayed', unpack(stale.entries, i, math.min(i + 999, #stale.entries)))
+  end
+  if stale.begun then call('HDEL', meta, 'stale') end
+  if stale.scan == '' then call('HDEL', meta, 'scan') else call('HSET', meta, 'scan', stale.scan) end
+end`], piece_115, ["lua/partition/tick.lua", 28, `local DUE_MAX, BATCHES_MAX, REAP_MAX, SEGMENTS_MAX, AWAY_MS, ALIVE_MS, QUIET = 200, 50, 200, 500, 30000, 2000, 0.3
 
 local EARLY_LOOK, EARLY_MAX, EARLY_SEGMENTS, EARLY_PAUSE_MS = 100, 20, 20, 250
 local more = 0
@@ -4730,7 +4775,7 @@ local function first_of(key) return tonumber(call('ZRANGE', key, 0, 0, 'WITHSCOR
 local away_ms = (first_of(root .. 'away:since') or math.huge) + AWAY_MS
 local lanes_ms = first_of(root .. 'lanes') or math.huge
 if pressure == 0 and call('EXISTS', root .. 'holders', root .. 'active:' .. holder, root .. 'ready:f', root .. 'ready:r', root .. 'ready:n',
-  root .. 'parked', root .. 'granted', root .. 'outbox') == 0 then
+  root .. 'parked', root .. 'granted', root .. 'outbox') == 0 and call('HEXISTS', meta, 'stale') + call('HEXISTS', meta, 'scan') == 0 then
   local delayed_ms, deadline_ms = first_of(delayed), first_of(deadlines)
   local first_ms = math.min((delayed_ms or math.huge) - DUE_AHEAD_MS, deadline_ms or math.huge, away_ms)
   if first_ms > now_ms and lanes_ms > now_ms then
@@ -4740,7 +4785,7 @@ if pressure == 0 and call('EXISTS', root .. 'holders', root .. 'active:' .. hold
 end
 
 
-local before = call('HMGET', meta, 'last', 'thaw', 'suspect')
+local before = call('HMGET', meta, 'last', 'thaw', 'suspect', 'stale', 'scan')
 local last_ms = tonumber(before[1] or now_ms)
 local shift_ms = 0
 if now_ms - last_ms > gap_ms then shift_ms = now_ms - last_ms end
@@ -4973,6 +5018,7 @@ if pressure == 1 and segments_left > 0 then
   early_rank = looked == #listed and #listed < EARLY_LOOK and 0 or rank + stays
 end
 
+local stale_ms = stale_plan(before[4], before[5], now_ms)
 notify_plan(now_ms)
 
 
@@ -4986,6 +5032,8 @@ no_later(not_yet_ms)
 no_later(score_at(deadlines, #ended))
 no_later(score_at(root .. 'granted', #returned))
 no_later(delays_first())
+no_later(stale_ms)
+for _, b in ipairs(batches_loaded) do no_later(tonumber(b.deadline)) end
 local flags = (away_ms <= now_ms and 2 or 0) + (lanes_ms <= now_ms and 4 or 0) + (mine > 0 and 16 or 0)
 if away_ms > now_ms and away_ms < math.huge and (next_ms == 0 or away_ms < next_ms) then next_ms = away_ms end
 if early > 0 or (early_rank or 0) > 0 then
@@ -5017,6 +5065,7 @@ for _, m in ipairs(marks_state) do call('SETRANGE', m[1], m[2], m[3]) end
 lost_write()
 granted_write()
 if #due > 0 then call('ZREM', delayed, unpack(due, 1, #due)) end
+stale_write()
 if #put_off > 0 then call('ZADD', deadlines, unpack(put_off, 1, #put_off)) end
 if #orphans > 0 then call('ZREM', deadlines, unpack(orphans, 1, #orphans)) end
 batch_save(now_ms)
@@ -5662,6 +5711,7 @@ local function limited_leave(b, now, index, byte, limiter)
   held()
 end`], piece_47, piece_48, ["lua/task/cancel.lua", 25, `b.x = b.x + 1
 batch_ended(b, index, 1, 'x')
+b.stale = state == 'r' or due_ms > now_ms -- it may be in \`delayed\`
 batch_end(b, now_ms, b.s == 'tray' and tray_keep_ms or keep_ms)
 
 if limiter ~= '' and due_ms <= now_ms then limited_leave(b, now_ms, index, state, limiter) end
@@ -5671,7 +5721,7 @@ batch_save(now_ms)
 notify_write()
 queue_write()
 outbox_write()
-ring_bell()
+ring_bell(tonumber(b.deadline))
 outbox_bell()
 return 'cancelled'`]],
 });
@@ -5827,10 +5877,10 @@ return reply`]],
 });
 
 /** Runs a failed task again, its attempts at zero. In a batch that has failed or expired that is a new round of this task See lua/task/retry.lua. */
-export const taskRetry = script<{ meta: string }, { core: string; index: number; account: string; origin: string; timeout_s: number; limiter: string; cost: number; valid_ms: number; due_ms: number; expiration_ms: number; now_ms?: number | '' | undefined }, string>({
+export const taskRetry = script<{ meta: string }, { core: string; index: number; account: string; origin: string; timeout_s: number; limiter: string; cost: number; valid_ms: number; due_ms: number; expiration_ms: number; op: string; now_ms?: number | '' | undefined }, string>({
   name: 'task/retry',
   keys: ["meta"],
-  args: [["core","string"],["index","int"],["account","string"],["origin","string"],["timeout_s","int"],["limiter","string"],["cost","int"],["valid_ms","int"],["due_ms","int"],["expiration_ms","int"],["now_ms","now"]],
+  args: [["core","string"],["index","int"],["account","string"],["origin","string"],["timeout_s","int"],["limiter","string"],["cost","int"],["valid_ms","int"],["due_ms","int"],["expiration_ms","int"],["op","string"],["now_ms","now"]],
   rest: null,
   pieces: [["lua/task/retry.lua", 1, `#!lua
 
@@ -5846,14 +5896,15 @@ local cost = tonumber(ARGV[7])
 local valid_ms = tonumber(ARGV[8])
 local due_ms = tonumber(ARGV[9])
 local expiration_ms = tonumber(ARGV[10])
-local now_ms = tonumber(ARGV[11]) or (function() local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000) end)()`], piece_0, piece_1, ["lua/task/retry.lua", 21, `local b = batch_load(core)
-if not b or b.a ~= account or b.s == 'deleted' or index >= b.n then return 'missing' end`], piece_5, piece_128, ["lua/task/retry.lua", 23, `local byte = call('GETRANGE', b.key .. ':s', index, index)
+local op = ARGV[11]
+local now_ms = tonumber(ARGV[12]) or (function() local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000) end)()`], piece_0, piece_1, ["lua/task/retry.lua", 23, `local b = batch_load(core)
+if not b or b.a ~= account or b.s == 'deleted' or index >= b.n then return 'missing' end`], piece_4, ["lua/task/retry.lua", 25, `if operation_before(op, now_ms) then return 'queued' end`], piece_5, piece_128, ["lua/task/retry.lua", 26, `local byte = call('GETRANGE', b.key .. ':s', index, index)
 local round = not batch_live(b)
 if round then
   if not b.z or (b.s ~= 'failed' and b.s ~= 'expired') then return 'state' end
   if b.s == 'expired' and b.f > 0 and tonumber(call('HGET', b.key, 'y') or '0') < b.n then return 'sweep' end
 end
-if (byte ~= 'f' and byte ~= 'e') or (not round and task_waits(b, index, byte)) then return 'state' end`], piece_6, piece_7, piece_8, piece_9, piece_11, piece_12, piece_13, piece_14, piece_15, piece_16, piece_17, piece_18, piece_19, piece_20, piece_21, piece_22, piece_23, piece_24, piece_25, piece_26, piece_27, piece_28, piece_29, piece_30, piece_31, piece_32, piece_33, piece_34, piece_53, piece_35, piece_36, piece_37, piece_38, piece_60, piece_84, piece_85, piece_86, piece_61, piece_87, piece_88, piece_89, ["lua/task/retry.lua", 31, `b.f = b.f - 1
+if (byte ~= 'f' and byte ~= 'e') or (not round and task_waits(b, index, byte)) then return 'state' end`], piece_6, piece_7, piece_8, piece_9, piece_11, piece_12, piece_13, piece_14, piece_15, piece_16, piece_17, piece_18, piece_19, piece_20, piece_21, piece_22, piece_23, piece_24, piece_25, piece_26, piece_27, piece_28, piece_29, piece_30, piece_31, piece_32, piece_33, piece_34, piece_53, piece_35, piece_36, piece_37, piece_38, piece_60, piece_41, piece_84, piece_85, piece_86, piece_61, piece_87, piece_88, piece_89, ["lua/task/retry.lua", 34, `b.f = b.f - 1
 b.dirty = true
 if round then
   round_begin(b, expiration_ms, now_ms)
@@ -5873,6 +5924,7 @@ round_deals_write()
 batch_save(now_ms)
 queue_write()
 outbox_write()
+operation_write(op, core, index, now_ms)
 ring_bell(round and b.e or nil, false, now_ms)
 outbox_bell()
 return 'queued'`]],

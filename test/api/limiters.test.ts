@@ -5,12 +5,14 @@ import { type Command, Redis } from 'ioredis';
 import { makeApi } from '../../src/api/api.ts';
 import type { Answer, Api, Call } from '../../src/api/call.ts';
 import type { ApiContext } from '../../src/api/context.ts';
+import { keyedBy } from '../../src/api/idempotency.ts';
 import { Placement } from '../../src/api/placement.ts';
 import { resolveLimiters } from '../../src/api/resolve.ts';
 import { ApiError } from '../../src/base/errors.ts';
 import { newCore, parseId } from '../../src/base/id.ts';
 import type { Limiter, LimiterList } from '../../src/schema/types.gen.ts';
 import { isUnavailable } from '../../src/store/errors.ts';
+import { claimKey } from '../../src/store/idempotency.ts';
 import { keys } from '../../src/store/keys.ts';
 import * as names from '../../src/store/limiter-names.ts';
 import * as limiters from '../../src/store/limiters.ts';
@@ -273,6 +275,30 @@ describe('a create with an Idempotency-Key', () => {
     // A refusal leaves the key free.
     await create('second', keyed);
     await assert.rejects(create('third', keyed), refusedAs('idempotency_key_reused'));
+  });
+});
+
+describe('a change with an Idempotency-Key', () => {
+  const pause = (id: string): Partial<Call> => ({ params: { rate_limiter_id: id }, body: {}, idempotency_key: 'key-2' });
+
+  test('is made by one of those who ask at once; the others have its answer, or are told to wait', async () => {
+    const { id } = await create('paused');
+    const asked = await Promise.allSettled(Array.from({ length: 8 }, () => run<Limiter>('pauseLimiter', pause(id))));
+    const bodies = asked.flatMap((one) => (one.status === 'fulfilled' ? [JSON.stringify(one.value)] : []));
+    for (const one of asked) assert.ok(one.status === 'fulfilled' || refusedAs('idempotency_conflict')(one.reason));
+    assert.ok(bodies.length > 0);
+    assert.deepEqual([...new Set(bodies)], [JSON.stringify(await run('pauseLimiter', pause(id)))]);
+  });
+
+  test('is a conflict while the first is at work, and made again where that died', async () => {
+    const { id } = await create('paused');
+    const call = callOf({ ...pause(id), raw_body: Buffer.from('{}') });
+    const keyed = keyedBy(contextOf(redis), call, 'pauseLimiter');
+    assert.ok(keyed);
+    await claimKey(redis, keyed, keyed.print);
+    for (let tries = 0; tries < 2; tries++) await assert.rejects(run('pauseLimiter', pause(id)), refusedAs('idempotency_conflict'));
+    await redis.hset(keys.idempotency(keyed.partition, keyed.idem_key), 'b', Date.now() - 3_001);
+    assert.equal((await run<Limiter>('pauseLimiter', pause(id))).paused, true);
   });
 });
 

@@ -233,8 +233,8 @@ export class Rig {
     return [...text.matchAll(/^cmdstat_eval(?:sha)?:calls=(\d+)/gm)].reduce((sum, [, calls]) => sum + Number(calls), 0);
   }
 
-  async cancelTask(core: string, index: number, account = ACCOUNT, limiter = ''): Promise<string> {
-    const outcome = await oneTask.cancelTask(this.redis, account, { core, index, limiter, due_ms: 0 }, SETTINGS);
+  async cancelTask(core: string, index: number, account = ACCOUNT, limiter = '', due_ms = 0): Promise<string> {
+    const outcome = await oneTask.cancelTask(this.redis, account, { core, index, limiter, due_ms }, SETTINGS);
     await this.check(partitionOf(core));
     return outcome;
   }
@@ -245,6 +245,7 @@ export class Rig {
       timeout_s: 30,
       due_ms: 0,
       expiration_ms: 86_400_000,
+      operation: batches.newOperation(),
       ...more,
     });
     await this.check(partitionOf(core));

@@ -92,9 +92,12 @@ describe('authentication', () => {
       check('junk'),
       (error) => error instanceof ApiError && error.row === 'rate_limited' && (error.retry_after_s ?? 0) >= 1,
     );
-    const asked = state.lookups;
     await assert.rejects(check(newTokenText()), isError('rate_limited'));
+    // Junk is never looked up, and who has a good token is not held up by others at his address.
+    const asked = state.lookups;
+    await assert.rejects(check('junk'), isError('rate_limited'));
     assert.equal(state.lookups, asked);
+    assert.equal((await check(issue())).account, 'acme');
     await assert.rejects(
       check('junk', () => '127.0.0.2'),
       isError('unauthorized'),

@@ -84,6 +84,8 @@ test('X-Points-Used is an integer, 1,000,000 of it at most, or nothing', async (
   for (const [value, expected] of [
     ['0', 0],
     ['17', 17],
+    ['5 ', 5],
+    ['7 \t', 7],
     ['1000000', 1_000_000],
     ['1000001', 1_000_000],
     ['9'.repeat(20), 1_000_000],

@@ -196,6 +196,23 @@ describe('rule 3', () => {
   });
 });
 
+test('a tick that is decided in its time is not missed, however short the time is for which missed ones are made up for', async () => {
+  ticks.deps.settings.catch_up_ms = 0;
+  ticks.deps.settings.lead_ms = 0;
+  const core = await ticks.make({ cron: '* * * * *' });
+  rig.pass(MINUTE_MS + 5);
+  await ticks.look();
+  rig.pass(MINUTE_MS);
+  await ticks.look();
+  rig.pass(3 * MINUTE_MS);
+  await ticks.look();
+  assert.deepEqual(
+    (await ticks.runs(core)).map((ms) => (ms - t0) / MINUTE_MS),
+    [1, 2, 5],
+  );
+  assert.equal(ticks.skipped.missed, 2);
+});
+
 describe('after a downtime', () => {
   const offsets = (runs: readonly number[]): number[] => runs.map((ms) => (ms - t0) / MINUTE_MS);
 

@@ -18,6 +18,8 @@ describe('timestampMs', () => {
     assert.equal(timestampMs('2026-01-31T03:30:00-05:30'), utc);
     assert.equal(timestampMs('2026-01-31T09:00:00.5Z'), utc + 500);
     assert.equal(timestampMs('2026-01-31T09:00:00.123456789Z'), utc + 123);
+    assert.equal(timestampMs(`2026-01-31T09:00:00.${'9'.repeat(30)}+00:00`), utc + 999);
+    assert.equal(timestampMs(`2026-01-31T09:00:00.${'9'.repeat(60)}Z`), null);
     assert.equal(timestampMs('2024-02-29T00:00:00Z'), Date.UTC(2024, 1, 29));
     assert.equal(timestampMs('2000-02-29T00:00:00Z'), Date.UTC(2000, 1, 29));
     for (const text of [
@@ -58,7 +60,6 @@ describe('timestampMs', () => {
     '2026-01-31T09:00:00+24:00',
     '2026-01-31T09:00:00+02:60',
     '2026-01-31T09:00:00.Z',
-    '2026-01-31T09:00:00.1234567890Z',
     '2026-01-31T09:00:00,5Z',
     '2026-01-31T09:00:00ZZ',
     ' 2026-01-31T09:00:00Z',

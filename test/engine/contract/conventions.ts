@@ -189,7 +189,55 @@ export function conventions({ client, engine, receiver }: Stage): void {
       const headers = { 'idempotency-key': `refused-${id}-${n}` };
       for (let tries = 0; tries < 3; tries++) await acme.refused(status, code, 'POST', path, { ...options, headers });
       assert.equal((await acme.ask('POST', '/v1/batches', { body, headers })).status, 201, path);
-      await acme.refused(422, 'idempotency_key_reused', 'POST', path, { ...options, headers });
+      // What is not there stays so: that comes before.
+      if (status === 404) await acme.refused(404, code, 'POST', path, { headers });
+      else await acme.refused(422, 'idempotency_key_reused', 'POST', path, { ...options, headers });
+    }
+  });
+
+  test('of a key that is another request’s is told last: after a resource that is not there, and after a body that is at fault', async () => {
+    const { acme, rival } = client;
+    const { id } = await acme.create({ tasks: tasksFor(receiver.at(freshPath()), 1), options: { hold: true } });
+    const headers = { 'idempotency-key': `last-${id}` };
+    assert.equal((await acme.ask('POST', `/v1/batches/${id}/cancel`, { headers })).status, 200);
+    const core = '0'.repeat(18);
+    const missing: [code: string, path: string][] = [
+      ...['cancel', 'release', 'retry', 'notifications/none/redeliver'].map((what): [string, string] => [
+        'batch_not_found',
+        `/v1/batches/batch_${core}/${what}`,
+      ]),
+      ...['cancel', 'retry'].map((what): [string, string] => ['task_not_found', `/v1/tasks/task_${core}_0/${what}`]),
+      ...['resume', 'reset'].map((what): [string, string] => ['rate_limiter_not_found', `/v1/rate-limiters/rl_${core}/${what}`]),
+      ['schedule_not_found', `/v1/schedules/sched_${core}/trigger`],
+      ['notification_not_found', `/v1/batches/${id}/notifications/none/redeliver`],
+    ];
+    for (const [code, path] of missing) await acme.refused(404, code, 'POST', path, { headers });
+    for (const path of ['/v1/batches', `/v1/batches/${id}/tasks`, '/v1/tasks', '/v1/schedules', '/v1/rate-limiters']) {
+      await acme.refused(400, 'validation_error', 'POST', path, { body: { odd: 1 }, headers });
+    }
+    await acme.refused(422, 'idempotency_key_reused', 'POST', `/v1/batches/${id}/release`, { headers });
+    const others = { 'idempotency-key': `last-${id}-2` };
+    assert.equal(
+      (await rival.ask('POST', '/v1/batches', { body: { tasks: tasksFor(receiver.at(freshPath()), 1) }, headers: others })).status,
+      201,
+    );
+    await rival.refused(404, 'batch_not_found', 'POST', `/v1/batches/${id}/release`, { headers: others });
+  });
+
+  test('what is wrong with the head of a request is listed beside what is wrong with its body', async () => {
+    const { acme } = client;
+    const { id } = await acme.create({ tasks: tasksFor(receiver.at(freshPath()), 1), options: { hold: true } });
+    for (const path of ['/v1/batches', `/v1/batches/${id}/tasks`, '/v1/tasks']) {
+      const tasks = path === '/v1/tasks' ? { target: 'x' } : { tasks: [{ target: 'x' }] };
+      const { details } = await acme.refused(400, 'validation_error', 'POST', `${path}?x=1`, {
+        body: { ...tasks, zz: 1 },
+        headers: { 'idempotency-key': 'a b' },
+      });
+      const paths = (details['errors'] as { path: string }[]).map((one) => one.path).sort();
+      assert.deepEqual(
+        paths,
+        path === '/v1/tasks' ? ['/target', '/zz', 'Idempotency-Key', 'x'] : ['/tasks/0/target', '/zz', 'Idempotency-Key', 'x'],
+      );
     }
   });
 

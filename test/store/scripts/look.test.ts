@@ -38,6 +38,25 @@ describe('idem/begin, idem/finish and idem/forget', () => {
     assert.equal(new Set(seen.map(([print]) => print)).size, 1);
   });
 
+  test('is being worked on for as long as a request may take; then one of those who come may do it again', async () => {
+    await begin('p1');
+    rig.pass(2_999);
+    assert.deepEqual(await begin('p1'), ['p1', '', '', 2]);
+    rig.pass(1);
+    const seen = await Promise.all(['p2', 'p1', 'p1'].map(begin));
+    assert.deepEqual(
+      seen.map(([print, , , known]) => [print, known]),
+      [
+        ['p1', 1],
+        ['p1', 1],
+        ['p1', 2],
+      ],
+    );
+    // A clock that was set back frees it, too.
+    rig.pass(-10_000);
+    assert.deepEqual(await begin('p1'), ['p1', '', '', 1]);
+  });
+
   test('the first answer stays, byte for byte', async () => {
     await begin('p1');
     const answer = Buffer.from([0x7b, 0x7d, 0xc3, 0xa9]);
@@ -51,7 +70,7 @@ describe('idem/begin, idem/finish and idem/forget', () => {
     const forget = (idem_print: string): Promise<number> => idemForget.call(rig.redis, { meta }, { ...place, idem_print });
     await begin('p1');
     assert.equal(await forget('p2'), 0);
-    assert.deepEqual(await begin('p1'), ['p1', '', '', 1]);
+    assert.deepEqual(await begin('p1'), ['p1', '', '', 2]);
     assert.equal(await forget('p1'), 1);
     assert.deepEqual(await begin('p2'), ['p2', '', '', 0]);
     await idemFinish.call(rig.redis, { meta }, { ...place, idem_print: 'p2', answer: Buffer.from('{}') });

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { after, beforeEach, test } from 'node:test';
 import type { NotificationEvent } from '../../../src/schema/notifications.ts';
+import { newOperation } from '../../../src/store/batches.ts';
 import { keys } from '../../../src/store/keys.ts';
 import { encodeTargets, notesCore } from '../../../src/store/notes.ts';
 import { readLog, redeliver } from '../../../src/store/notifications.ts';
@@ -25,8 +26,8 @@ async function ended(tasks: number, ...events: NotificationEvent[]): Promise<str
   return core;
 }
 
-async function again(core: string, index: number, account = ACCOUNT): Promise<string> {
-  const outcome = await redeliver(rig.redis, account, core, index);
+async function again(core: string, index: number, account = ACCOUNT, operation = newOperation()): Promise<string> {
+  const outcome = await redeliver(rig.redis, account, core, index, operation);
   await rig.check();
   return outcome;
 }
@@ -40,6 +41,18 @@ async function lines(core: string, filter: Partial<Parameters<typeof readLog>[2]
 async function settleAs(tasks: readonly Claimed[], verdicts: string): Promise<void> {
   for (const [k, task] of tasks.entries()) await rig.settle('h1', [task], verdicts[k] as 'c' | 'f' | 'r', { delay_ms: 1_000 });
 }
+
+test('the same operation does it once', async () => {
+  const core = await ended(1, 'on_finish');
+  const operation = newOperation();
+  for (let round = 0; round < 2; round++) {
+    await settleAs(await rig.claim('h1', 1), 'c');
+    assert.equal(await again(core, 0, ACCOUNT, operation), 'queued');
+  }
+  assert.deepEqual(await lines(core), ['0 on_finish delivered told']);
+  assert.equal(await again(core, 0), 'queued');
+  assert.deepEqual(await lines(core), ['0 on_finish pending']);
+});
 
 test('one that was delivered or given up begins anew, in the flow of its webhook', async () => {
   const core = await ended(1, 'on_finish', 'on_success', 'on_complete');
