@@ -25,5 +25,6 @@ call('HSET', b.key, 's', 'deleted')
 for _, key in ipairs(lists) do call('ZREM', key, core) end
 call('ZADD', root .. 'deadlines', now_ms, core)
 if notes then call('UNLINK', notes.key, notes.key .. ':s', notes.key .. ':0') end
+if dropped > 0 then call('HSETNX', meta, 'stale', now_ms) end -- see lib/stale
 call('SPUBLISH', root .. 'bell', string.format('%.0f', now_ms))
 return { 'deleted', status, dropped }

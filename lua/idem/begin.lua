@@ -1,8 +1,7 @@
 -- Claims an idempotency key for work on a resource that exists, or tells what it was claimed for.
 --
 -- The record lies in the key's own partition, the resource perhaps in another: what was claimed and never finished (a
--- process died in between) is done again, by work that is harmless twice. Not sooner than a request takes that is answered
--- at all: until then it is being processed.
+-- process died in between) is done again, by work that is harmless twice. For as long as nearly all requests take it is being processed.
 --
 -- @key   meta        hash    {pN}:m, of the key's own partition
 -- @arg   idem_key    string  `<account>:<hash of key>`

@@ -1,8 +1,10 @@
--- Gives up a claim of idem/begin whose work was refused: nothing came of it that a repeat could be answered with.
+-- Gives up a claim of idem/begin whose work was refused: nothing came of it that a repeat could be answered with. Where nobody knows what came of it,
+-- it stays, and the work is no longer under way.
 --
 -- @key   meta        hash    {pN}:m, of the key's own partition
 -- @arg   idem_key    string  `<account>:<hash of key>`
 -- @arg   idem_print  string  fingerprint of the request
+-- @arg   keep        int     1: it stays
 -- @reply number              1 where the key is free now; 0 where it holds another request, or an answer
 -- @cost  O(1)
 -- @include lib/root
@@ -10,5 +12,5 @@
 local key = root .. 'idem:' .. idem_key
 local record = call('HMGET', key, 'f', 'r')
 if record[2] or (record[1] and record[1] ~= idem_print) then return 0 end
-call('DEL', key)
+if keep == 1 then call('HDEL', key, 'b') else call('DEL', key) end
 return 1

@@ -164,7 +164,7 @@ local function batch_save(now)
       elseif b.deadline then
         call('ZADD', root .. 'deadlines', b.deadline, b.core)
       end
-      if b.stale then call('HSET', meta, 'stale', '1') end -- see lib/stale
+      if b.stale then call('HSETNX', meta, 'stale', now) end -- see lib/stale
       if b.W then batch_tell(b, now) end
     end
   end

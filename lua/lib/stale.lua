@@ -1,9 +1,10 @@
 -- @include lib/ready
 -- @include lib/batch
--- What `delayed` holds of work that is over: of a batch that was cancelled or has expired, of a round before the last, of tasks that were cancelled.
--- Its time may be years away, and until then it would take memory. Who ends such work does not look for it; he leaves the mark `stale` in `m`, and
--- from then on each tick looks through a part of `delayed`, until it has seen all that was in it. How far it is stands in `scan`: `<not before, ms> <cursor>`.
-local STALE_LOOK, STALE_PAUSE_MS = 200, 100
+-- What `delayed` holds of work that is over: of a batch that was cancelled or has expired, of a round before the last, of tasks that were cancelled, of
+-- notifications whose batch was deleted. Its time may be years away, and until then it would take memory. Who ends such work does not look for it; he leaves
+-- a mark, `stale` in `m`, the time of the first one. A while later ticks begin to look through `delayed`, a part at a time, from its end: what leaves it when it
+-- is due leaves in front and moves nobody, and what comes meanwhile only has some looked at twice. `scan` in `m` is how far they are: `<not before, ms> <rank>`.
+local STALE_LOOK, STALE_AFTER_MS, STALE_PAUSE_MS = 200, 1000, 100
 local stale = { entries = {} }
 
 local function entry_is_stale(entry)
@@ -13,27 +14,35 @@ local function entry_is_stale(entry)
   return b.x >= tasks and call('GETRANGE', b.key .. ':s', entry.from, entry.to) == string.rep('x', tasks)
 end
 
--- `mark` and `scan` as they are in `m`. Returns when to go on; nil: nothing is left to be seen.
+-- When to look, `mark` and `scan` being what is in `m`, and from which rank on; nil: nothing is to be seen.
+local function stale_next(mark, scan, now)
+  if scan then
+    local at_ms, rank = string.match(scan, '^(%d+) (%d+)$')
+    return math.min(tonumber(at_ms), now + STALE_PAUSE_MS), tonumber(rank)
+  end
+  if mark then return math.min(tonumber(mark), now) + STALE_AFTER_MS, 0 end
+  return nil
+end
+
+-- Looks, where it is time to; returns when to go on, or nil.
 local function stale_plan(mark, scan, now)
-  if not mark and not scan then return nil end
-  local at_ms, cursor = string.match(scan or '0 0', '^(%d+) (%d+)$')
-  if tonumber(at_ms) > now then return tonumber(at_ms) end
-  local seen = call('ZSCAN', root .. 'delayed', cursor, 'COUNT', STALE_LOOK)
-  for i = 1, #seen[2], 2 do
-    local text = seen[2][i]
+  local at_ms, rank = stale_next(mark, scan, now)
+  if not at_ms or at_ms > now then return at_ms end
+  local seen = call('ZRANGE', root .. 'delayed', rank, rank + STALE_LOOK - 1, 'REV')
+  for _, text in ipairs(seen) do
     if entry_is_stale(entry_read(string.match(text, '|(.*)$'))) then table.insert(stale.entries, text) end
   end
-  stale.begun = not scan
-  stale.next_ms = now + STALE_PAUSE_MS
-  stale.scan = seen[1] ~= '0' and string.format('%.0f ', stale.next_ms) .. seen[1] or ''
-  return stale.scan ~= '' and stale.next_ms or nil
+  stale.looked, stale.begun = true, not scan
+  if #seen == STALE_LOOK then
+    stale.scan = string.format('%.0f %.0f', now + STALE_PAUSE_MS, rank + #seen - #stale.entries)
+    return now + STALE_PAUSE_MS
+  end
+  return scan and mark and stale_next(mark, nil, now) or nil
 end
 
 local function stale_write()
-  if not stale.scan then return end
-  for i = 1, #stale.entries, 1000 do
-    call('ZREM', root .. 'delayed', unpack(stale.entries, i, math.min(i + 999, #stale.entries)))
-  end
+  if not stale.looked then return end
+  if #stale.entries > 0 then call('ZREM', root .. 'delayed', unpack(stale.entries, 1, #stale.entries)) end
   if stale.begun then call('HDEL', meta, 'stale') end
-  if stale.scan == '' then call('HDEL', meta, 'scan') else call('HSET', meta, 'scan', stale.scan) end
+  if stale.scan then call('HSET', meta, 'scan', stale.scan) else call('HDEL', meta, 'scan') end
 end

@@ -298,7 +298,10 @@ no_later(score_at(deadlines, #ended))
 no_later(score_at(root .. 'granted', #returned))
 no_later(delays_first())
 no_later(stale_ms)
-for _, b in ipairs(batches_loaded) do no_later(tonumber(b.deadline)) end
+for _, b in ipairs(batches_loaded) do
+  no_later(tonumber(b.deadline))
+  if b.stale then no_later(now_ms + STALE_AFTER_MS) end
+end
 local flags = (away_ms <= now_ms and 2 or 0) + (lanes_ms <= now_ms and 4 or 0) + (mine > 0 and 16 or 0)
 if away_ms > now_ms and away_ms < math.huge and (next_ms == 0 or away_ms < next_ms) then next_ms = away_ms end
 if early > 0 or (early_rank or 0) > 0 then

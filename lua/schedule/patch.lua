@@ -6,6 +6,7 @@
 -- @arg   account         string  account id
 -- @arg   version         string  as it was read
 -- @arg   status          string  active or disabled
+-- @arg   seen            string  the tick to decide next as it was read, '' none: where that changes it must be the same still
 -- @arg   tick            string  the tick to decide next, '' none, 'keep' as it is
 -- @arg   due             string  when it is to be decided (ms), '' where there is none
 -- @arg   template        string  name of the new template, '' where it stays
@@ -18,7 +19,7 @@
 
 local s = schedule_load(core, account)
 if not s then return 'missing' end
-if s.v ~= version then return 'changed' end
+if s.v ~= version or (tick ~= 'keep' and s.k ~= seen) then return 'changed' end
 if not template_plan(s, template, parts) then return 'lost' end
 local old = template ~= '' and template_keys(s) or {}
 

@@ -13,7 +13,7 @@ import type { Answer, Call, QuotaVerdict } from './call.ts';
 import type { ApiContext } from './context.ts';
 import { nextCursor, placeIn } from './cursor.ts';
 import { whenDurable } from './durable.ts';
-import { claimed, type Keyed, keyedAs, keyOf, once, printHead, recordArgs, replayed, sameRequest } from './idempotency.ts';
+import { claimed, type Keyed, keyedAs, keyOf, once, printHead, recordArgs, replayed, sameRequest, toldLast } from './idempotency.ts';
 import type { Prepared, PrepareRequest, Ready, Refusal } from './prepare.ts';
 import { type BatchDoc, batchBytes, batchItem, batchView, changeView, timestamp, viewOf } from './present.ts';
 import { verdictOf } from './quota.ts';
@@ -33,7 +33,13 @@ export async function createBatch(context: ApiContext, call: Call): Promise<Answ
   const core_first = newCore(first, call.now_ms);
   const record = key && (() => readRecord(context.client, key.partition, key.idem_key));
   const { keyed, prepared } = await read(context, call, 'createBatch', { core: core_first, operation: batches.NEW }, record);
-  const before = keyed === null ? null : await faultsFirst(prepared, () => createdBefore(context, keyed));
+  const before =
+    keyed === null
+      ? null
+      : await toldLast(
+          () => ready(prepared),
+          () => createdBefore(context, keyed),
+        );
   if (before !== null) return before;
   const { tasks, task_keys, latest_ms, left_out, batch } = ready(prepared);
   if (batch === null) throw new Error('an add was prepared for a create');
@@ -173,16 +179,6 @@ function faultsOf({ outcome }: Resolved): readonly Fault[] {
   return outcome.kind === 'refused' && outcome.row === 'validation_error' ? (outcome.details['errors'] as Fault[]) : [];
 }
 
-/** Runs what looks a key up: one that was used for another request is told only of a body that is sound. */
-async function faultsFirst<T>(prepared: Resolved, run: () => Promise<T>): Promise<T> {
-  try {
-    return await run();
-  } catch (error) {
-    if (error instanceof ApiError && error.row === 'idempotency_key_reused') ready(prepared);
-    throw error;
-  }
-}
-
 /** Throws what the preparation refused. */
 function ready({ outcome }: Resolved): Ready {
   if (outcome.kind === 'ready') return outcome;
@@ -259,7 +255,10 @@ export async function addTasks(context: ApiContext, call: Call): Promise<Answer>
   const key = keyOf(context, call);
   const record = key && (() => readRecordBeside(context.client, core, key.idem_key));
   const { keyed, prepared } = await read(context, call, 'addTasks', { core, operation }, record);
-  return faultsFirst(prepared, () => claimed(context, keyed, () => addPrepared(context, call, keyed, prepared, operation)));
+  return toldLast(
+    () => ready(prepared),
+    () => claimed(context, keyed, () => addPrepared(context, call, keyed, prepared, operation)),
+  );
 }
 
 async function addPrepared(context: ApiContext, call: Call, keyed: Keyed | null, prepared: Resolved, operation: string): Promise<Answer> {

@@ -87,6 +87,8 @@ async function freedByRefusal<T>(context: ApiContext, keyed: Keyed, work: () => 
     return await work();
   } catch (error) {
     if (error instanceof ApiError && error.status < 500) await forgetKey(context.client, keyed, keyed.print);
+    // Where Redis cannot be asked now the claim is too old to be under way a moment later.
+    else void forgetKey(context.client, keyed, keyed.print, true).catch(() => {});
     throw error;
   }
 }
@@ -101,7 +103,19 @@ export interface Begun {
 export async function once(context: ApiContext, call: Call, name: HandlerName, run: (begun: Begun) => Promise<Answer>): Promise<Answer> {
   const keyed = keyedBy(context, call, name);
   const operation = newOperation();
-  return keyed === null ? run({ known: false, note: operation }) : onceAs(context, keyed, operation, run);
+  if (keyed === null) return run({ known: false, note: operation });
+  // Versions before this one noted nothing.
+  return onceAs(context, keyed, operation, ({ known, note }) => run({ known, note: note === '' ? operation : note }));
+}
+
+/** Runs what looks a key up. That it is another request's is told last: after what `check` throws. */
+export async function toldLast<T>(check: () => unknown, run: () => Promise<T>): Promise<T> {
+  try {
+    return await run();
+  } catch (error) {
+    if (error instanceof ApiError && error.row === 'idempotency_key_reused') await check();
+    throw error;
+  }
 }
 
 /**

@@ -20,7 +20,7 @@ import type { Answer, Call, HandlerName } from './call.ts';
 import type { ApiContext } from './context.ts';
 import { nextCursor, placeIn } from './cursor.ts';
 import { whenDurable } from './durable.ts';
-import { type Begun, keyedBy, once, onceAs } from './idempotency.ts';
+import { type Begun, keyedBy, once, onceAs, toldLast } from './idempotency.ts';
 import { timestamp } from './present.ts';
 
 /** Longer than a create takes that still has somebody waiting for it. */
@@ -225,12 +225,15 @@ export async function getLimiterUsage(context: ApiContext, call: Call): Promise<
 export async function pauseLimiter(context: ApiContext, call: Call): Promise<Answer> {
   const { until } = call.body as LimiterPause;
   const until_ms = until === undefined ? null : timestampMs(until);
-  return change(context, call, 'pauseLimiter', (core) => {
-    if (until_ms !== null && until_ms <= call.now_ms) {
-      throw new ApiError('validation_error', { errors: [{ path: '/until', message: 'must be in the future' }] });
-    }
+  const check = (): void => {
+    if (until_ms === null || until_ms > call.now_ms) return;
+    throw new ApiError('validation_error', { errors: [{ path: '/until', message: 'must be in the future' }] });
+  };
+  const pause = (core: string): Promise<LimiterRow | null> => {
+    check();
     return limiters.pauseLimiter(context.client, call.account_id, core, until_ms);
-  });
+  };
+  return toldLast(check, () => change(context, call, 'pauseLimiter', pause));
 }
 
 export async function resumeLimiter(context: ApiContext, call: Call): Promise<Answer> {

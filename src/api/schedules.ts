@@ -1,7 +1,7 @@
 // Schedules: create, list, read, change, delete, preview, trigger, and the tasks that they made.
-import { ApiError, type Fault } from '../base/errors.ts';
+import { ApiError } from '../base/errors.ts';
 import { ID_PREFIX, newCore, parseId, partitionOf, taskId } from '../base/id.ts';
-import { leadOf, localTime, nextTick, storedTiming, type Timing, timingOf, upcoming } from '../schedules/preview.ts';
+import { localTime, nextTick, storedTiming, type Timing, upcoming } from '../schedules/preview.ts';
 import { timestampMs } from '../schema/formats.ts';
 import { templateFaults } from '../schema/task-rules.ts';
 import type {
@@ -19,16 +19,17 @@ import { readRecord, readRecordBeside } from '../store/idempotency.ts';
 import { deletedOf } from '../store/limiters.ts';
 import * as runs from '../store/schedule-runs.ts';
 import { listScheduleTasks } from '../store/schedule-tasks.ts';
-import type { PlannedTick, ScheduleRow, ScheduleStatus, ScheduleTiming } from '../store/schedules.ts';
+import type { ScheduleRow, ScheduleStatus, ScheduleTiming } from '../store/schedules.ts';
 import * as schedules from '../store/schedules.ts';
 import type { Answer, Call } from './call.ts';
 import type { ApiContext } from './context.ts';
 import { nextCursor, placeIn } from './cursor.ts';
 import { whenDurable } from './durable.ts';
-import { claimed, type Keyed, keyedBy, recordArgs, replayed, sameRequest } from './idempotency.ts';
+import { claimed, type Keyed, keyedBy, recordArgs, replayed, sameRequest, toldLast } from './idempotency.ts';
 import { traceFields } from './intake.ts';
 import { isLong } from './page-turns.ts';
 import { scheduledTaskBytes, timestamp } from './present.ts';
+import { checkedTiming, givenTiming, orderFaults, patchedTiming, planned, plannedFrom, sameTiming } from './schedule-timing.ts';
 import { newTemplate, shownTemplate } from './templates.ts';
 
 /**
@@ -42,7 +43,12 @@ const LIST_BYTES_MAX = 32 * 1_024 * 1_024;
 export async function createSchedule(context: ApiContext, call: Call): Promise<Answer> {
   context.admit();
   const keyed = keyedBy(context, call, 'createSchedule');
-  const before = keyed === null ? null : await createdBefore(context, call, keyed);
+  const known = (key: Keyed): Promise<Answer | null> =>
+    toldLast(
+      () => readCreate(context, call),
+      () => createdBefore(context, call, key),
+    );
+  const before = keyed === null ? null : await known(keyed);
   if (before !== null) return before;
   const { timing, given, template, status } = await readCreate(context, call);
   const first = status === 'active' ? planned(context, timing, call.now_ms) : null;
@@ -90,15 +96,6 @@ async function readCreate(context: ApiContext, call: Call) {
   return { given, timing, template, status: givenStatus(body) };
 }
 
-function givenTiming({ cron, timezone, start_at, end_at }: ScheduleCreate): ScheduleTiming {
-  return {
-    cron,
-    timezone,
-    start_ms: start_at === undefined ? null : timestampMs(start_at),
-    end_ms: end_at === undefined ? null : timestampMs(end_at),
-  };
-}
-
 function givenStatus({ enabled }: ScheduleCreate): ScheduleStatus {
   return enabled === false ? 'disabled' : 'active';
 }
@@ -107,27 +104,6 @@ function givenStatus({ enabled }: ScheduleCreate): ScheduleStatus {
 function sureTemplate<T>(template: T | null): T {
   if (template === null) throw new Error('a template was checked and is not there');
   return template;
-}
-
-/** Named after a field that was sent. */
-function orderFaults({ start_ms, end_ms }: ScheduleTiming, sent: { end_at?: unknown }): Fault[] {
-  if (start_ms === null || end_ms === null || start_ms <= end_ms) return [];
-  if (sent.end_at === undefined) return [{ path: '/start_at', message: 'must not be after end_at' }];
-  return [{ path: '/end_at', message: 'must not be before start_at' }];
-}
-
-function checkedTiming(given: ScheduleTiming, now_ms: number): Timing {
-  const checked = timingOf(given, now_ms);
-  if (checked.ok) return checked.timing;
-  const { fault } = checked;
-  if (fault.kind === 'invalid_timezone') throw new ApiError(fault.kind, { timezone: given.timezone });
-  throw new ApiError(fault.kind, { cron: given.cron }, fault.kind === 'invalid_cron' ? { message: fault.message } : {});
-}
-
-/** The first tick after an instant, and when its run is to be made. */
-function planned({ schedule_lead_ms }: ApiContext, timing: Timing, after_ms: number): PlannedTick | null {
-  const tick_ms = nextTick(timing, after_ms);
-  return tick_ms === null ? null : { tick_ms, due_ms: tick_ms - leadOf(timing, tick_ms, schedule_lead_ms) };
 }
 
 interface Shown extends ScheduleTiming {
@@ -279,27 +255,6 @@ export async function patchSchedule(context: ApiContext, call: Call): Promise<An
     }
     if (tries === TRIES_MAX) unavailable();
   }
-}
-
-function patchedTiming(row: ScheduleTiming, patch: SchedulePatch): ScheduleTiming {
-  const time = (sent: string | null | undefined, before: number | null): number | null =>
-    sent === undefined ? before : sent === null ? null : timestampMs(sent);
-  return {
-    cron: patch.cron ?? row.cron,
-    timezone: patch.timezone ?? row.timezone,
-    start_ms: time(patch.start_at, row.start_ms),
-    end_ms: time(patch.end_at, row.end_ms),
-  };
-}
-
-/** Its ticks are planned anew from now on; of the same expression those that are overdue, too. */
-function plannedFrom(row: ScheduleRow, timing: ScheduleTiming, { now_ms }: Call): number {
-  const continues = row.status === 'active' && row.cron === timing.cron && row.timezone === timing.timezone;
-  return continues && row.tick_ms !== null ? Math.min(row.tick_ms - 1, now_ms) : now_ms;
-}
-
-function sameTiming(a: ScheduleTiming, b: ScheduleTiming): boolean {
-  return a.cron === b.cron && a.timezone === b.timezone && a.start_ms === b.start_ms && a.end_ms === b.end_ms;
 }
 
 /** The id and the fields that were sent, but for the template. */

@@ -13,7 +13,7 @@ import type { TaskRow } from '../store/task-rows.ts';
 import type { Answer, Call } from './call.ts';
 import type { ApiContext } from './context.ts';
 import { whenDurable } from './durable.ts';
-import { type Keyed, keyedBy, once, recordArgs, replayed, sameRequest } from './idempotency.ts';
+import { type Keyed, keyedBy, once, recordArgs, replayed, sameRequest, toldLast } from './idempotency.ts';
 import { originOf, takeOne, timeOf } from './intake.ts';
 import { newTaskBytes, taskBytes } from './present.ts';
 import { type KnownLimiter, NO_LIMITERS, resolveLimiters } from './resolve.ts';
@@ -53,7 +53,10 @@ async function makeOnce(context: ApiContext, call: Call, keyed: Keyed): Promise<
   try {
     return await makeTask(context, call, (task) => createKeyed(context, call, keyed, task));
   } catch (error) {
-    const before = await createdBefore(context, call, keyed);
+    const check = (): void => {
+      if (error instanceof ApiError && error.status === 400) throw error;
+    };
+    const before = await toldLast(check, () => createdBefore(context, call, keyed));
     if (before === null) throw error;
     return before;
   }

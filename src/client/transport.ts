@@ -137,7 +137,7 @@ function queryOf(query: Record<string, unknown> = {}): string {
 /** Milliseconds that the service asks to wait, null where its answer is final. */
 function retryAfterMs({ status, code, retry_after_s }: SluiceError, tries: number): number | null {
   // A conflict is with our own try before, of which the answer was lost.
-  if (code === 'idempotency_conflict' && tries > 0) return 0;
+  if (code === 'idempotency_conflict' && tries > 0) return Math.min(retry_after_s ?? 0, RETRY_AFTER_S_MAX) * 1_000;
   return status === 429 || status === 503 ? Math.min(retry_after_s ?? 1, RETRY_AFTER_S_MAX) * 1_000 : null;
 }
 

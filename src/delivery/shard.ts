@@ -30,6 +30,7 @@ import { callsByOrigin, specOf } from './spec.ts';
 import { Suspects } from './suspects.ts';
 import { tracedNotification, tracedTask } from './traced.ts';
 import { Turns } from './turns.ts';
+import { Validity } from './validity.ts';
 import { END_NAMES, handedBack, settlementOf, settlementOfExpired, settlementOfLost, settlementOfNotification } from './verdict.ts';
 
 export interface ShardDeps {
@@ -65,6 +66,7 @@ export class CallbackShard implements Service, PumpHost {
   readonly #suspects = new Suspects();
   readonly #late_starts = new LateStarts();
   readonly #keys: SigningKeys;
+  readonly #validity: Validity;
   readonly origins: Origins;
   readonly #places: Places;
   /** Somebody was told that there are none. */
@@ -79,6 +81,7 @@ export class CallbackShard implements Service, PumpHost {
     this.#deps = deps;
     this.#log = limitedLog(deps.log);
     this.#keys = new SigningKeys(deps.client);
+    this.#validity = new Validity(deps.client);
     this.#pumps = new Pumps((partition) => new Pump(partition, deps.client, deps.settings, this), deps.hints, deps.company, deps.express);
     this.#places = new Places(deps.in_flight_max);
     this.origins = new Origins(deps.in_flight_per_origin_max, {
@@ -304,10 +307,10 @@ export class CallbackShard implements Service, PumpHost {
           return notBefore(monotonicMs() + hold_ms, () => this.#begin(pump, task, secrets, pump.clock.now_ms(), claimed_ms, true));
         }
         const told = this.#brief ? { ...outcome, excerpt: null } : outcome;
-        const now_ms = pump.clock.now_ms();
-        span?.ended(outcome, now_ms);
-        const settlement = settlementOf(task, spec, told, { now_ms, dice: Math.random() });
-        this.#end(pump, settlement, outcome);
+        const now = { now_ms: pump.clock.now_ms(), dice: Math.random() };
+        span?.ended(outcome, now.now_ms);
+        const settle = (invalid_ms: number | null) => settlementOf(task, spec, told, { ...now, invalid_ms });
+        this.#validity.settle(limit, spec, settle, (settlement) => this.#end(pump, settlement, outcome));
       },
     );
     const slot = limit?.kind === 'c' ? this.#slots.taken(running, pump) : null;
@@ -391,7 +394,7 @@ export class CallbackShard implements Service, PumpHost {
         this.failed(pump.partition, error as Error);
       }
     }
-    if (this.#draining) return;
-    this.#audit = setTimeout(() => void this.#auditAll(), Math.max(0, this.#deps.audit_ms - (monotonicMs() - began_ms)));
+    if (!this.#draining)
+      this.#audit = setTimeout(() => void this.#auditAll(), Math.max(0, this.#deps.audit_ms - (monotonicMs() - began_ms)));
   }
 }

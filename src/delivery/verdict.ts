@@ -5,7 +5,7 @@
 //   stopped by the shutdown          handed back, uncounted
 //   429, 503 with Retry-After        handed back, uncounted, where its limiter closes for as long
 //   retry, none left                 failed
-//   retry, next start too late       failed, `expired`
+//   retry, next start too late       failed, `expired`, or `validity_timeout` of its limiter
 //   retry                            again after the back-off, or after Retry-After where that is later
 import type { Outcome } from '../outbound/call.ts';
 import type { Claimed, Settlement } from '../store/partition.ts';
@@ -17,6 +17,8 @@ export interface Now {
   now_ms: number;
   /** In [0, 1). */
   dice: number;
+  /** Until when its limiter lets it start at all; null where there is no such time, or the task has one of its own. */
+  invalid_ms?: number | null;
 }
 
 /** What an outcome is called in the metrics. */
@@ -45,6 +47,10 @@ export type StoredResult = [
   next_ms?: number | null,
 ];
 
+const TOO_OLD = {
+  code: 'validity_timeout',
+  message: 'Its next attempt would start later than validity_timeout of its rate limiter allows.',
+};
 const EXPIRED = { code: 'expired', message: 'valid_until passed before the task could start.' };
 
 /** The settlement of an attempt that was made. */
@@ -60,7 +66,7 @@ export function settlementOf(task: Claimed, spec: CallSpec, outcome: Outcome, no
 
 type Settle = (verdict: Settlement['verdict'], delay_ms: number, error: { code: string; message: string } | null) => Settlement;
 
-function judged(task: Claimed, spec: CallSpec, outcome: Outcome, { now_ms, dice }: Now, settle: Settle): Settlement {
+function judged(task: Claimed, spec: CallSpec, outcome: Outcome, { now_ms, dice, invalid_ms = null }: Now, settle: Settle): Settlement {
   if (outcome.verdict === 'success') return settle('c', 0, null);
   const cool_ms = coolOf(task, outcome);
   if (cool_ms > 0) return { ...settled(task, 'k', 0, resultOf({ ...task, attempt: task.attempt - 1 }, now_ms, outcome)), cool_ms };
@@ -68,6 +74,7 @@ function judged(task: Claimed, spec: CallSpec, outcome: Outcome, { now_ms, dice 
   if (outcome.verdict === 'final' || failures > spec.retry.max_retries) return settle('f', 0, outcome.error);
   const delay_ms = Math.max(backoffMs(spec, failures, dice), outcome.retry_after_ms ?? 0);
   if (spec.valid_until_ms !== null && now_ms + delay_ms > spec.valid_until_ms) return settle('f', 0, EXPIRED);
+  if (invalid_ms !== null && now_ms + delay_ms > invalid_ms) return settle('f', 0, TOO_OLD);
   return settle('r', delay_ms, outcome.error);
 }
 

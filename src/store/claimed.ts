@@ -26,6 +26,8 @@ export interface FlightLimit {
   /** The limiter's id without its prefix, and when it let them start, by its clock. */
   lane: string;
   granted_ms: string;
+  /** When the task first became due, over all its attempts, by its partition's clock. */
+  first_ms: number;
   /** How long after that it may be started. */
   life_ms: number;
   /** It had so much left that no other start is too near to this, however late that is. */
@@ -177,9 +179,17 @@ function flightOf(name: string, base: number): Flight {
   const origin_at = name.lastIndexOf(':') + 1;
   const limit_at = name.indexOf(';', origin_at);
   if (limit_at < 0) return { name, core, origin: name.slice(origin_at), base, limit: null };
-  const [lane = '', kind = '', cost = '', , , , granted_ms = '', life_ms] = name.slice(limit_at + 1).split(',', 8);
+  const [lane = '', kind = '', cost = '', first_ms, , , granted_ms = '', life_ms] = name.slice(limit_at + 1).split(',', 8);
   const marks = { spare: cost.startsWith('0'), cools: kind.endsWith('!') };
-  const limit = { lane, kind: kind.charAt(0), cost: Number(cost), granted_ms, life_ms: Number(life_ms), ...marks };
+  const limit = {
+    lane,
+    kind: kind.charAt(0),
+    cost: Number(cost),
+    granted_ms,
+    first_ms: Number(first_ms),
+    life_ms: Number(life_ms),
+    ...marks,
+  };
   return { name, core, origin: name.slice(origin_at, limit_at), base, limit };
 }
 

@@ -73,7 +73,12 @@ export async function finishKey(
   await idemFinish.call(client, { meta: keys.partition(place.partition) }, { idem_key: place.idem_key, idem_print: print, answer });
 }
 
-/** Frees a key whose work was refused. */
-export async function forgetKey(client: RedisClient, place: { partition: number; idem_key: string }, print: string): Promise<void> {
-  await idemForget.call(client, { meta: keys.partition(place.partition) }, { idem_key: place.idem_key, idem_print: print });
+/** Frees a key whose work was refused; `keep`: it is unknown what came of it, and who asks again may do it again. */
+export async function forgetKey(
+  client: RedisClient,
+  { partition, idem_key }: { partition: number; idem_key: string },
+  print: string,
+  keep = false,
+): Promise<void> {
+  await idemForget.call(client, { meta: keys.partition(partition) }, { idem_key, idem_print: print, keep: keep ? 1 : 0 });
 }

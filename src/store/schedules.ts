@@ -140,6 +140,7 @@ export async function patchSchedule(
       account: row.account_id,
       version: row.version,
       status,
+      seen: row.tick_ms === null ? '' : String(row.tick_ms),
       tick: tick === undefined ? 'keep' : tick === null ? '' : String(tick.tick_ms),
       due: tick === undefined || tick === null ? '' : String(tick.due_ms),
       template: name,

@@ -113,7 +113,7 @@ local function batch_save(now)
       elseif b.deadline then
         call('ZADD', root .. 'deadlines', b.deadline, b.core)
       end
-      if b.stale then call('HSET', meta, 'stale', '1') end -- see lib/stale
+      if b.stale then call('HSETNX', meta, 'stale', now) end -- see lib/stale
       if b.W then batch_tell(b, now) end
     end
   end
@@ -2157,6 +2157,7 @@ call('HSET', b.key, 's', 'deleted')
 for _, key in ipairs(lists) do call('ZREM', key, core) end
 call('ZADD', root .. 'deadlines', now_ms, core)
 if notes then call('UNLINK', notes.key, notes.key .. ':s', notes.key .. ':0') end
+if dropped > 0 then call('HSETNX', meta, 'stale', now_ms) end -- see lib/stale
 call('SPUBLISH', root .. 'bell', string.format('%.0f', now_ms))
 return { 'deleted', status, dropped }`]],
 });
@@ -2497,12 +2498,11 @@ export const idemBegin = script<{ meta: string }, { idem_key: string; note: stri
 
 
 
-
 local meta = KEYS[1]
 local idem_key = ARGV[1]
 local note = ARGV[2]
 local idem_print = ARGV[3]
-local now_ms = tonumber(ARGV[4]) or (function() local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000) end)()`], piece_0, ["lua/idem/begin.lua", 16, `local key = root .. 'idem:' .. idem_key
+local now_ms = tonumber(ARGV[4]) or (function() local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000) end)()`], piece_0, ["lua/idem/begin.lua", 15, `local key = root .. 'idem:' .. idem_key
 local BUSY_MS = 3000
 local record = call('HMGET', key, 'f', 'r', 'x', 'b')
 if record[1] then
@@ -2534,20 +2534,22 @@ call('PEXPIRE', key, 86400000)
 return 1`]],
 });
 
-/** Gives up a claim of idem/begin whose work was refused: nothing came of it that a repeat could be answered with. See lua/idem/forget.lua. */
-export const idemForget = script<{ meta: string }, { idem_key: string; idem_print: string }, number>({
+/** Gives up a claim of idem/begin whose work was refused: nothing came of it that a repeat could be answered with. Where nobody knows what came of it, See lua/idem/forget.lua. */
+export const idemForget = script<{ meta: string }, { idem_key: string; idem_print: string; keep: number }, number>({
   name: 'idem/forget',
   keys: ["meta"],
-  args: [["idem_key","string"],["idem_print","string"]],
+  args: [["idem_key","string"],["idem_print","string"],["keep","int"]],
   rest: null,
   pieces: [["lua/idem/forget.lua", 1, `#!lua
 
+
 local meta = KEYS[1]
 local idem_key = ARGV[1]
-local idem_print = ARGV[2]`], piece_0, ["lua/idem/forget.lua", 10, `local key = root .. 'idem:' .. idem_key
+local idem_print = ARGV[2]
+local keep = tonumber(ARGV[3])`], piece_0, ["lua/idem/forget.lua", 12, `local key = root .. 'idem:' .. idem_key
 local record = call('HMGET', key, 'f', 'r')
 if record[2] or (record[1] and record[1] ~= idem_print) then return 0 end
-call('DEL', key)
+if keep == 1 then call('HDEL', key, 'b') else call('DEL', key) end
 return 1`]],
 });
 
@@ -4727,7 +4729,7 @@ local now_ms = tonumber(ARGV[8]) or (function() local t = redis.call('TIME') ret
 if pressure == 0 and call('EXISTS', root .. 'holders', root .. 'active:' .. holder, root .. 'ready:f', root .. 'ready:r', root .. 'ready:n',
   root .. 'parked', root .. 'granted', root .. 'outbox', root .. 'away:since', root .. 'lanes', delayed, deadlines) == 0 then
   return { now_ms, 0, 0, 0, 0, 0, 0, 0, 0, 0, 8 }
-end`], piece_1, piece_5, piece_50, piece_6, piece_90, piece_8, piece_9, piece_51, piece_52, piece_11, piece_56, piece_94, piece_12, piece_13, piece_14, piece_15, piece_16, piece_17, piece_91, piece_111, piece_112, piece_116, piece_18, piece_19, piece_20, piece_21, piece_22, piece_24, piece_25, piece_26, piece_27, piece_28, piece_29, piece_30, piece_31, piece_32, piece_33, piece_95, piece_34, piece_54, piece_35, piece_93, piece_36, piece_37, piece_97, piece_117, piece_98, piece_99, piece_55, piece_100, piece_114, piece_102, piece_84, piece_85, piece_103, piece_86, piece_104, piece_47, piece_48, ["lua/lib/stale.lua", 6, `local STALE_LOOK, STALE_PAUSE_MS = 200, 100
+end`], piece_1, piece_5, piece_50, piece_6, piece_90, piece_8, piece_9, piece_51, piece_52, piece_11, piece_56, piece_94, piece_12, piece_13, piece_14, piece_15, piece_16, piece_17, piece_91, piece_111, piece_112, piece_116, piece_18, piece_19, piece_20, piece_21, piece_22, piece_24, piece_25, piece_26, piece_27, piece_28, piece_29, piece_30, piece_31, piece_32, piece_33, piece_95, piece_34, piece_54, piece_35, piece_93, piece_36, piece_37, piece_97, piece_117, piece_98, piece_99, piece_55, piece_100, piece_114, piece_102, piece_84, piece_85, piece_103, piece_86, piece_104, piece_47, piece_48, ["lua/lib/stale.lua", 7, `local STALE_LOOK, STALE_AFTER_MS, STALE_PAUSE_MS = 200, 1000, 100
 local stale = { entries = {} }
 
 local function entry_is_stale(entry)
@@ -4738,28 +4740,36 @@ local function entry_is_stale(entry)
 end
 
 
+local function stale_next(mark, scan, now)
+  if scan then
+    local at_ms, rank = string.match(scan, '^(%d+) (%d+)$')
+    return math.min(tonumber(at_ms), now + STALE_PAUSE_MS), tonumber(rank)
+  end
+  if mark then return math.min(tonumber(mark), now) + STALE_AFTER_MS, 0 end
+  return nil
+end
+
+
 local function stale_plan(mark, scan, now)
-  if not mark and not scan then return nil end
-  local at_ms, cursor = string.match(scan or '0 0', '^(%d+) (%d+)$')
-  if tonumber(at_ms) > now then return tonumber(at_ms) end
-  local seen = call('ZSCAN', root .. 'delayed', cursor, 'COUNT', STALE_LOOK)
-  for i = 1, #seen[2], 2 do
-    local text = seen[2][i]
+  local at_ms, rank = stale_next(mark, scan, now)
+  if not at_ms or at_ms > now then return at_ms end
+  local seen = call('ZRANGE', root .. 'delayed', rank, rank + STALE_LOOK - 1, 'REV')
+  for _, text in ipairs(seen) do
     if entry_is_stale(entry_read(string.match(text, '|(.*)$'))) then table.insert(stale.entries, text) end
   end
-  stale.begun = not scan
-  stale.next_ms = now + STALE_PAUSE_MS
-  stale.scan = seen[1] ~= '0' and string.format('%.0f ', stale.next_ms) .. seen[1] or ''
-  return stale.scan ~= '' and stale.next_ms or nil
+  stale.looked, stale.begun = true, not scan
+  if #seen == STALE_LOOK then
+    stale.scan = string.format('%.0f %.0f', now + STALE_PAUSE_MS, rank + #seen - #stale.entries)
+    return now + STALE_PAUSE_MS
+  end
+  return scan and mark and stale_next(mark, nil, now) or nil
 end
 
 local function stale_write()
-  if not stale.scan then return end
-  for i = 1, #stale.entries, 1000 do
-    call('ZREM', root .. 'delayed', unpack(stale.entries, i, math.min(i + 999, #stale.entries)))
-  end
+  if not stale.looked then return end
+  if #stale.entries > 0 then call('ZREM', root .. 'delayed', unpack(stale.entries, 1, #stale.entries)) end
   if stale.begun then call('HDEL', meta, 'stale') end
-  if stale.scan == '' then call('HDEL', meta, 'scan') else call('HSET', meta, 'scan', stale.scan) end
+  if stale.scan then call('HSET', meta, 'scan', stale.scan) else call('HDEL', meta, 'scan') end
 end`], piece_115, ["lua/partition/tick.lua", 28, `local DUE_MAX, BATCHES_MAX, REAP_MAX, SEGMENTS_MAX, AWAY_MS, ALIVE_MS, QUIET = 200, 50, 200, 500, 30000, 2000, 0.3
 
 local EARLY_LOOK, EARLY_MAX, EARLY_SEGMENTS, EARLY_PAUSE_MS = 100, 20, 20, 250
@@ -5033,7 +5043,10 @@ no_later(score_at(deadlines, #ended))
 no_later(score_at(root .. 'granted', #returned))
 no_later(delays_first())
 no_later(stale_ms)
-for _, b in ipairs(batches_loaded) do no_later(tonumber(b.deadline)) end
+for _, b in ipairs(batches_loaded) do
+  no_later(tonumber(b.deadline))
+  if b.stale then no_later(now_ms + STALE_AFTER_MS) end
+end
 local flags = (away_ms <= now_ms and 2 or 0) + (lanes_ms <= now_ms and 4 or 0) + (mine > 0 and 16 or 0)
 if away_ms > now_ms and away_ms < math.huge and (next_ms == 0 or away_ms < next_ms) then next_ms = away_ms end
 if early > 0 or (early_rank or 0) > 0 then
@@ -5297,10 +5310,10 @@ return math.max(0, now_ms - tonumber(first[2] or now_ms))`]],
 });
 
 /** Changes a schedule whose version is still the one that the caller read: what follows from its fields (the next tick, See lua/schedule/patch.lua. */
-export const schedulePatch = script<{ meta: string }, { core: string; account: string; version: string; status: string; tick: string; due: string; template: string; now_ms?: number | '' | undefined; parts: readonly RestValue[] }, string>({
+export const schedulePatch = script<{ meta: string }, { core: string; account: string; version: string; status: string; seen: string; tick: string; due: string; template: string; now_ms?: number | '' | undefined; parts: readonly RestValue[] }, string>({
   name: 'schedule/patch',
   keys: ["meta"],
-  args: [["core","string"],["account","string"],["version","string"],["status","string"],["tick","string"],["due","string"],["template","string"],["now_ms","now"]],
+  args: [["core","string"],["account","string"],["version","string"],["status","string"],["seen","string"],["tick","string"],["due","string"],["template","string"],["now_ms","now"]],
   rest: "parts",
   pieces: [["lua/schedule/patch.lua", 1, `#!lua
 
@@ -5313,7 +5326,8 @@ local meta = KEYS[1]
 
 
 
-local now_ms = tonumber(table.remove(ARGV)) or (function() local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000) end)()`], ["lua/schedule/patch.lua", 11, `local template = table.remove(ARGV)`], ["lua/schedule/patch.lua", 10, `local due = table.remove(ARGV)`], ["lua/schedule/patch.lua", 9, `local tick = table.remove(ARGV)`], ["lua/schedule/patch.lua", 8, `local status = table.remove(ARGV)`], ["lua/schedule/patch.lua", 7, `local version = table.remove(ARGV)`], ["lua/schedule/patch.lua", 6, `local account = table.remove(ARGV)`], ["lua/schedule/patch.lua", 5, `local core = table.remove(ARGV)
+
+local now_ms = tonumber(table.remove(ARGV)) or (function() local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000) end)()`], ["lua/schedule/patch.lua", 12, `local template = table.remove(ARGV)`], ["lua/schedule/patch.lua", 11, `local due = table.remove(ARGV)`], ["lua/schedule/patch.lua", 10, `local tick = table.remove(ARGV)`], ["lua/schedule/patch.lua", 9, `local seen = table.remove(ARGV)`], ["lua/schedule/patch.lua", 8, `local status = table.remove(ARGV)`], ["lua/schedule/patch.lua", 7, `local version = table.remove(ARGV)`], ["lua/schedule/patch.lua", 6, `local account = table.remove(ARGV)`], ["lua/schedule/patch.lua", 5, `local core = table.remove(ARGV)
 
 
 
@@ -5321,9 +5335,10 @@ local now_ms = tonumber(table.remove(ARGV)) or (function() local t = redis.call(
 
 
 
-local parts = ARGV`], piece_0, piece_123, ["lua/schedule/patch.lua", 19, `local s = schedule_load(core, account)
+
+local parts = ARGV`], piece_0, piece_123, ["lua/schedule/patch.lua", 20, `local s = schedule_load(core, account)
 if not s then return 'missing' end
-if s.v ~= version then return 'changed' end`], piece_118, piece_119, ["lua/schedule/patch.lua", 22, `if not template_plan(s, template, parts) then return 'lost' end`], piece_120, piece_121, piece_122, piece_124, ["lua/schedule/patch.lua", 23, `local old = template ~= '' and template_keys(s) or {}
+if s.v ~= version or (tick ~= 'keep' and s.k ~= seen) then return 'changed' end`], piece_118, piece_119, ["lua/schedule/patch.lua", 23, `if not template_plan(s, template, parts) then return 'lost' end`], piece_120, piece_121, piece_122, piece_124, ["lua/schedule/patch.lua", 24, `local old = template ~= '' and template_keys(s) or {}
 
 local created_ms = call('HGET', s.key, 't')
 template_write()

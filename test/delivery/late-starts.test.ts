@@ -10,6 +10,7 @@ const granted = (after_ms: number, more: Partial<FlightLimit> = {}): FlightLimit
   cost: 1,
   lane: 'lane',
   granted_ms: String(T + after_ms),
+  first_ms: 0,
   life_ms: 500,
   spare: false,
   cools: false,

@@ -7,7 +7,7 @@ import type { FlightLimit, Settlement } from '../../src/store/partition.ts';
 
 function settlement(index: number, kind: string | null = null): Settlement {
   const limit: FlightLimit | null =
-    kind === null ? null : { kind, cost: 1, lane: 'lane', granted_ms: '0', life_ms: 1_000, spare: false, cools: false };
+    kind === null ? null : { kind, cost: 1, lane: 'lane', granted_ms: '0', first_ms: 0, life_ms: 1_000, spare: false, cools: false };
   const flight = { name: 'core,0,999', core: 'core', origin: 'origin', base: 0, limit };
   return { flight, index, verdict: 'c', delay_ms: 0, result: '' };
 }

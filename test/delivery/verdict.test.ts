@@ -70,7 +70,7 @@ describe('what becomes of an attempt', () => {
   test('an attempt that closes its limiter is told of, and not counted', () => {
     const flight = {
       ...task().flight,
-      limit: { lane: 'l', kind: 'w', cost: 1, granted_ms: String(NOW), life_ms: 1_000, spare: false, cools: true },
+      limit: { lane: 'l', kind: 'w', cost: 1, granted_ms: String(NOW), first_ms: NOW, life_ms: 1_000, spare: false, cools: true },
     };
     const refused = outcome({ ...FAILED, status_code: 429, retry_after_ms: 1_000 });
     const { verdict, cool_ms, result } = settle({}, refused, { flight, attempt: 2 });
@@ -98,6 +98,15 @@ describe('what becomes of an attempt', () => {
     assert.equal(settled.verdict, 'f');
     assert.match(settled.result, /"expired"/);
     assert.equal(settle({ valid_until: new Date(NOW + 600).toISOString() }, FAILED).verdict, 'r');
+  });
+
+  test('a retry that its limiter would not let start any more is a failure with error validity_timeout, unless the task says when itself', () => {
+    const at = (invalid_ms: number | null, spec: object = {}) => {
+      const now = { now_ms: NOW, dice: 0, invalid_ms };
+      return settlementOf(task(), specOf(head(spec)), outcome(FAILED), now);
+    };
+    assert.deepEqual([at(null).verdict, at(NOW + 500).verdict, at(NOW + 499).verdict], ['r', 'r', 'f']);
+    assert.match(at(NOW + 499).result, /^\[\d+,1,0,500,5,"validity_timeout"/);
   });
 
   test('a call that the shutdown ended is handed back without a trace', () => {

@@ -108,6 +108,28 @@ export function limitsWaiting(stage: Stage): void {
       assert.equal(receiver.to(path).length, 2);
     });
 
+    test('validity_timeout does not wait for a retry that would come too late, nor for what the limiter no longer asks', async () => {
+      const [bounded, deleted] = [
+        await makeLimiter(client, 'window', HARDLY, { timeouts: { validity_timeout: 60 } }),
+        await makeLimiter(client, 'window', HARDLY, { timeouts: { validity_timeout: 60 } }),
+      ];
+      const failing = receiver.at(freshPath(), { status: 500 });
+      const path = freshPath();
+      const slow = receiver.at(path, { status: 500, hold: true });
+      const later = { max_retries: 1, backoff: 'fixed', delay: 3_600 };
+      const { id } = await client.create({ tasks: tasksFor(failing, 1, { rate_limiter: bounded.name, retry: later }) });
+      const other = await client.create({ tasks: tasksFor(slow, 1, { rate_limiter: deleted.name, retry: later }) });
+      await client.ended(id, 'failed');
+      const [task] = await client.allTasks(id);
+      assert.deepEqual([task?.attempts, task?.result?.status_code, task?.result?.error?.code], [1, 500, 'validity_timeout']);
+      await receiver.heard(path, 1);
+      await changeLimiter(client, deleted.id, 'DELETE');
+      receiver.release(path);
+      await until(async () => (await client.allTasks(other.id))[0]?.status === 'queued', 5_000, 'the task to wait for its retry');
+      assert.equal((await client.batch(other.id)).stats.pending, 1);
+      await client.cancel(other.id);
+    });
+
     test('what expires between its grant and its start has taken nothing', async () => {
       const { name, id: limiter } = await makeLimiter(client, 'window', { limit: 1_000, interval: 600 });
       const path = freshPath();

@@ -168,6 +168,7 @@ export const LIMIT_CALLS: Record<string, Make[]> = {
       cost: 1,
       valid_ms: 0,
       expiration_ms: 1000,
+      op: 'op8',
     }),
   ],
 };

@@ -55,7 +55,7 @@ const ADD = { account: ACCOUNT, expires_from_ms: 0, expiration_ms: DAY_MS, ...ID
 const KEEP = { keep_ms: SETTINGS.keep_ms, tray_keep_ms: SETTINGS.tray_keep_ms };
 const CLAIM = { suspects: 1, recoveries_max: 3, grace_ms: 5000, room: 1000, notes: 100, limits: [0, 0] };
 const NO_LIMIT = { limiter: '', cost: 0, valid_ms: 0 };
-const RETRY = { account: ACCOUNT, origin: 'o1', timeout_s: 30, due_ms: 0, ...NO_LIMIT, expiration_ms: DAY_MS };
+const RETRY = { account: ACCOUNT, origin: 'o1', timeout_s: 30, due_ms: 0, ...NO_LIMIT, expiration_ms: DAY_MS, op: 'op8' };
 const TICK = { ...KEEP, silence_ms: SETTINGS.silence_ms, gap_ms: SETTINGS.gap_ms, recoveries_max: 3, pressure: 0 };
 
 const TRIGGER = { ...IDEM, account: ACCOUNT, template: '1', op: 'op6', staged: 0, trace: '' };
@@ -138,9 +138,9 @@ const CALLS: Record<string, ((scene: Scene) => Call & { late_ms?: number })[]> =
   'batch/sweep': [({ expired: core }) => ({ core, account: ACCOUNT, tasks_max: 20 })],
   'batch/release': [({ held: core }) => ({ core, account: ACCOUNT, keep_ms: 1, fields: ['s'] })],
   'idem/begin': [() => ({ idem_key: `${ACCOUNT}:key`, note: '', idem_print: 'print' })],
-  'idem/forget': [() => ({ idem_key: `${ACCOUNT}:key`, idem_print: 'print' })],
+  'idem/forget': [() => ({ idem_key: `${ACCOUNT}:key`, idem_print: 'print', keep: 0 })],
   'idem/finish': [() => ({ idem_key: `${ACCOUNT}:key`, idem_print: 'print', answer: Buffer.from('{}') })],
-  'notification/redeliver': [({ failed: core }) => ({ core, index: 0, account: ACCOUNT })],
+  'notification/redeliver': [({ failed: core }) => ({ core, index: 0, account: ACCOUNT, op: 'op7' })],
   'outbox/ack': [({ limits: { messages } }) => ({ destination: 0, mark: 1, messages: messages.slice(0, 2) })],
   'outbox/slice': [() => ({ messages_max: 500, destinations_max: 16, skip })],
   'partition/claim': [
@@ -198,12 +198,22 @@ const CALLS: Record<string, ((scene: Scene) => Call & { late_ms?: number })[]> =
   ],
   'schedule/look': [() => ({})],
   'schedule/patch': [
-    ({ staged: core }) => ({
-      ...{ core, account: ACCOUNT, version: '1', status: 'disabled', tick: '', due: '', template: 'op' },
+    ({ staged: core, built_ms }) => ({
+      ...{
+        core,
+        account: ACCOUNT,
+        version: '1',
+        status: 'disabled',
+        seen: String(fired(built_ms)['tick']),
+        tick: '',
+        due: '',
+        template: 'op',
+      },
       parts: [1, 0, 1, 'k2', 2, 'z', '0 * * * *', 'm', '{}'],
     }),
-    ({ minutely: core }) => ({
-      ...{ core, account: ACCOUNT, version: '1', status: 'active', tick: String(T0 + DAY_MS), due: String(T0 + DAY_MS), template: '' },
+    ({ minutely: core, built_ms }) => ({
+      ...{ core, account: ACCOUNT, version: '1', status: 'active', seen: String(fired(built_ms)['tick']) },
+      ...{ tick: String(T0 + DAY_MS), due: String(T0 + DAY_MS), template: '' },
       parts: [0, 0, 2, 'z', '0 * * * *'],
     }),
   ],

@@ -215,7 +215,26 @@ export function conventions({ client, engine, receiver }: Stage): void {
     for (const path of ['/v1/batches', `/v1/batches/${id}/tasks`, '/v1/tasks', '/v1/schedules', '/v1/rate-limiters']) {
       await acme.refused(400, 'validation_error', 'POST', path, { body: { odd: 1 }, headers });
     }
+    const limiter = await acme.ask('POST', '/v1/rate-limiters', {
+      body: { name: `last-${id.slice(-8)}`, type: 'concurrent', config: { limit: 1 } },
+    });
+    const target = receiver.at(freshPath());
+    const past = inSeconds(-60);
+    const sound: [code: string, path: string, body: object][] = [
+      ['validation_error', '/v1/tasks', { target, valid_until: past }],
+      ['rate_limiter_not_found', '/v1/tasks', { target, rate_limiter: 'none' }],
+      ['validation_error', '/v1/batches', { tasks: [{ target, valid_until: past }] }],
+      ['invalid_cron', '/v1/schedules', { cron: 'x x x x x', timezone: 'UTC', task_template: { target } }],
+      [
+        'validation_error',
+        '/v1/schedules',
+        { cron: '* * * * *', timezone: 'UTC', task_template: { target }, start_at: inSeconds(60), end_at: inSeconds(30) },
+      ],
+      ['validation_error', `/v1/rate-limiters/${(limiter.json as { id: string }).id}/pause`, { until: past }],
+    ];
+    for (const [code, path, body] of sound) await acme.refused(400, code, 'POST', path, { body, headers });
     await acme.refused(422, 'idempotency_key_reused', 'POST', `/v1/batches/${id}/release`, { headers });
+    await acme.refused(422, 'idempotency_key_reused', 'POST', '/v1/tasks', { body: { target }, headers });
     const others = { 'idempotency-key': `last-${id}-2` };
     assert.equal(
       (await rival.ask('POST', '/v1/batches', { body: { tasks: tasksFor(receiver.at(freshPath()), 1) }, headers: others })).status,

@@ -67,7 +67,7 @@ describe('idem/begin, idem/finish and idem/forget', () => {
   });
 
   test('a claim can be given up, but not another request’s, nor one with an answer', async () => {
-    const forget = (idem_print: string): Promise<number> => idemForget.call(rig.redis, { meta }, { ...place, idem_print });
+    const forget = (idem_print: string): Promise<number> => idemForget.call(rig.redis, { meta }, { ...place, idem_print, keep: 0 });
     await begin('p1');
     assert.equal(await forget('p2'), 0);
     assert.deepEqual(await begin('p1'), ['p1', '', '', 2]);

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { after, beforeEach, describe, test } from 'node:test';
 import { keys } from '../../../src/store/keys.ts';
+import { encodeTargets, notesCore } from '../../../src/store/notes.ts';
 import { ACCOUNT, SETTINGS, startRig, T0, type TaskSpec } from '../../helpers/rig.ts';
 
 const LATE = T0 + 10 * 31_536_000_000;
@@ -61,6 +62,8 @@ describe('what is delayed', () => {
     await rig.check();
     // Nothing is looked for where nothing ended.
     assert.equal((await rig.tick('h1')).next_ms, T0 + SETTINGS.keep_ms);
+    await rig.tick('h1');
+    assert.equal(await rig.redis.hexists(keys.partition(rig.partition), 'scan'), 0);
   });
 
   test('and with one that was deleted before a tick came', async () => {
@@ -83,6 +86,37 @@ describe('what is delayed', () => {
     await looked();
     assert.deepEqual(await delayed(), { [core]: 20 });
     await rig.check();
+  });
+
+  test('goes with notifications whose batch was deleted, and with a range of many hosts', async () => {
+    const notify = encodeTargets([{ event: 'on_finish', origin: 'webhookorg', min_interval_ms: 0 }]);
+    const core = await rig.create({ tasks: 1, notify });
+    await rig.settle('h1', await rig.claim('h1', 1), 'c');
+    await rig.settle('h1', await rig.claim('h1', 1), 'r', { delay_ms: 1_800_000 });
+    const many = await rig.create({ tasks: [{ origin: '*', due_ms: LATE }] });
+    assert.deepEqual(await delayed(), { [notesCore(core)]: 1, [many]: 1 });
+    await rig.delete(core);
+    await looked();
+    assert.deepEqual(await delayed(), { [many]: 1 });
+    await rig.cancel(many);
+    await looked();
+    assert.deepEqual(await delayed(), {});
+  });
+
+  test('is looked through again no sooner than a second after the last mark, however often more is over', async () => {
+    const looks = async (): Promise<number> => {
+      const core = await rig.create({ tasks: [{ due_ms: LATE }] });
+      await rig.cancel(core);
+      await rig.tick('h1');
+      return (await delayed())[core] ?? 0;
+    };
+    for (let k = 0; k < 10; k++) {
+      assert.equal(await looks(), 1);
+      rig.pass(50);
+    }
+    rig.pass(500);
+    assert.equal(await looks(), 0);
+    assert.equal(await looks(), 1);
   });
 
   test('goes with a task that was cancelled, and not while a neighbour in its range waits', async () => {
@@ -110,6 +144,7 @@ describe('what is delayed', () => {
     const [first, second] = [await rig.create({ tasks: apart(400) }), await rig.create({ tasks: apart(400) })];
     await dealt();
     await rig.cancel(first);
+    rig.pass(1_000);
     await rig.tick('h1');
     await rig.cancel(second);
     while ((await rig.redis.hexists(keys.partition(rig.partition), 'scan')) > 0) {
@@ -127,7 +162,9 @@ describe('the time of a batch that ends', () => {
     const core = await rig.create({ tasks: [{ due_ms: LATE }], expiration_ms: 1_000 });
     rig.pass(1_000);
     const { expired, next_ms } = await rig.tick('h1');
-    assert.deepEqual([expired, next_ms], [1, T0 + 1_000 + SETTINGS.keep_ms]);
+    assert.deepEqual([expired, next_ms], [1, rig.now_ms + 1_000], 'what it left in the queues is looked for');
+    rig.pass(1_000);
+    assert.equal((await rig.tick('h1')).next_ms, T0 + 1_000 + SETTINGS.keep_ms);
     await rig.delete(core);
 
     const heard: string[] = [];

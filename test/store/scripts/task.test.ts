@@ -239,6 +239,19 @@ describe('task/retry', () => {
     assert.equal((await rig.batch(core)).c, 1);
   });
 
+  test('once for one operation, however it has ended since', async () => {
+    const { core } = await rig.single();
+    await rig.settle('h1', await rig.claim('h1', 1), 'f');
+    for (let tries = 0; tries < 2; tries++) {
+      assert.equal(await rig.retryTask(core, 0, ACCOUNT, 'o1', { operation: 'op1' }), 'queued');
+      const claimed = await rig.claim('h1', 1);
+      assert.equal(claimed.length, 1 - tries);
+      await rig.settle('h1', claimed, 'f');
+    }
+    assert.equal(await rig.retryTask(core, 0, ACCOUNT, 'o1', { operation: 'op2' }), 'queued');
+    assert.equal((await rig.claim('h1', 1)).length, 1);
+  });
+
   test('while the range that it was started with is in flight', async () => {
     const core = await rig.create({ tasks: 4 });
     const tasks = await rig.claim('h1', 4);
