@@ -199,16 +199,8 @@ const CALLS: Record<string, ((scene: Scene) => Call & { late_ms?: number })[]> =
   'schedule/look': [() => ({})],
   'schedule/patch': [
     ({ staged: core, built_ms }) => ({
-      ...{
-        core,
-        account: ACCOUNT,
-        version: '1',
-        status: 'disabled',
-        seen: String(fired(built_ms)['tick']),
-        tick: '',
-        due: '',
-        template: 'op',
-      },
+      ...{ core, account: ACCOUNT, version: '1', status: 'disabled', seen: String(fired(built_ms)['tick']) },
+      ...{ tick: '', due: '', template: 'op' },
       parts: [1, 0, 1, 'k2', 2, 'z', '0 * * * *', 'm', '{}'],
     }),
     ({ minutely: core, built_ms }) => ({
