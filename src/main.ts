@@ -15,19 +15,20 @@ import { createLog, type Log } from './base/log.ts';
 import { runAll, type Service } from './base/service.ts';
 import { callbackService, keepOf } from './callbacks.ts';
 import { type Config, ConfigError, loadConfig } from './config.ts';
-import { type CronService, cronService } from './cron.ts';
+import { cronService } from './cron.ts';
 import { Membership, type ThreadGroup } from './delivery/membership.ts';
 import { Relayer } from './delivery/relayer.ts';
 import { accountNames, relayMeterOf, repairMeterOf, watchStore } from './gauges.ts';
 import { greeting } from './greeting.ts';
 import { Authenticator, isGuessable } from './http/auth.ts';
 import { loadPages } from './http/pages.ts';
-import { type Server, startServer } from './http/serve.ts';
+import { CannotListen, type Ops, type Server, startServer } from './http/serve.ts';
 import { type Intake, makeIntake } from './intake.ts';
 import { type MemoryState, MemoryWatch } from './memory.ts';
 import { LimiterTop } from './metrics/limiters.ts';
 import { watchLoop } from './metrics/loop.ts';
 import { createMetrics, type Metrics } from './metrics/registry.ts';
+import { OpsDoor, readiness, urlOf } from './ops-door.ts';
 import { type EgressPolicy, egressPolicy } from './outbound/addresses.ts';
 import { PartitionWatch } from './partition-watch.ts';
 import { RequestSpans } from './request-spans.ts';
@@ -59,7 +60,7 @@ export async function main(env: NodeJS.ProcessEnv = process.env): Promise<number
     await serve(config, log, stopped);
     return 0;
   } catch (error) {
-    const known = error instanceof StoreRefused || (error instanceof Error && error.message.startsWith('Cannot listen'));
+    const known = error instanceof StoreRefused || error instanceof CannotListen;
     if (known) process.stderr.write(`${error.message}\n`);
     else log.fatal({ err: error }, 'the server cannot go on');
     return 1;
@@ -89,12 +90,13 @@ async function serve(config: Config, log: Log, stopped: Promise<void>): Promise<
     };
     const streams = config.roles.includes('streams') ? makeStreams(config, store, metrics, process_id, log) : null;
     const spans = new RequestSpans(config.tracing, { version: VERSION, metrics, log });
+    const { alive: threadsAlive } = callbacks;
+    const ops: Ops = { ready: () => readiness({ config, store, threadsAlive, cron }), metrics: () => metrics.text() };
     const door = new FrontDoorService({
       config,
       store,
       metrics,
-      threadsAlive: callbacks.alive,
-      cron,
+      ops,
       policy,
       intake,
       streams,
@@ -115,6 +117,7 @@ async function serve(config: Config, log: Log, stopped: Promise<void>): Promise<
         ),
       );
     if (config.roles.includes('api')) services.push(...intake.workers, ...(streams === null ? [] : [streams.pool]), spans, door);
+    else services.push(new OpsDoor(config, ops, log));
     await runAll(services, stopped, config.drain_timeout_ms);
     stopWatching();
   } finally {
@@ -135,8 +138,7 @@ interface FrontDoorParts {
   config: Config;
   store: Store;
   metrics: Metrics;
-  threadsAlive: () => boolean;
-  cron: CronService | null;
+  ops: Ops;
   policy: EgressPolicy;
   intake: Intake;
   streams: StreamService | null;
@@ -182,7 +184,7 @@ class FrontDoorService implements Service {
       api: makeApi(context),
       quota: (route, call) => (route.quota === null ? null : quota(route.quota, call)),
       auth: new Authenticator({ lookup: (hash) => lookupToken(this.#parts.store.client, hash), fixed, clock: systemClock }),
-      ops: { ready: () => this.#ready(), metrics: () => metrics.text() },
+      ops: this.#parts.ops,
       metrics_token: config.metrics_token,
       pages: loadPages(DASHBOARD),
       max_body_bytes: config.max_body_bytes,
@@ -192,8 +194,7 @@ class FrontDoorService implements Service {
       onRequest: ({ route, status, duration_ms }) => requests(route, status, duration_ms),
       log: this.#parts.log,
     });
-    const host = config.host.includes(':') ? `[${config.host}]` : config.host;
-    const url = `http://${host === '0.0.0.0' ? '127.0.0.1' : host}:${this.#server.port}`;
+    const url = urlOf(config, this.#server.port);
     this.#parts.log.info({ url, roles: config.roles, partitions: this.#parts.store.partitions }, 'listening');
     if (local !== null) process.stdout.write(greeting({ url, version: VERSION, account: LOCAL_ACCOUNT, ...local }));
   }
@@ -257,16 +258,6 @@ class FrontDoorService implements Service {
         degraded: () => degraded.add(),
       },
     };
-  }
-
-  async #ready(): Promise<{ ok: boolean; checks: Record<string, string> }> {
-    const redis = await this.#parts.store.client.ping().then(
-      () => true,
-      () => false,
-    );
-    const { config, cron, threadsAlive } = this.#parts;
-    const threads = (!config.roles.includes('callbacks') || threadsAlive()) && (cron === null || cron.alive());
-    return { ok: redis && threads, checks: { redis: redis ? 'ok' : 'unreachable', threads: threads ? 'ok' : 'starting' } };
   }
 }
 

@@ -38,7 +38,8 @@ export interface ServerOptions {
   host: string;
   /** 0: any free one. */
   port: number;
-  api: Api;
+  /** null: health, metrics and the OpenAPI document alone. */
+  api: Api | null;
   auth: Authenticator;
   ops: Ops;
   log: Log;
@@ -84,7 +85,10 @@ interface Named {
   while_draining: boolean;
 }
 
-/** Listens, or rejects with the reason why it cannot. */
+/** Its message is for the operator. */
+export class CannotListen extends Error {}
+
+/** Listens, or rejects with CannotListen. */
 export async function startServer(options: ServerOptions): Promise<Server> {
   const door = new FrontDoor(options);
   const port = await door.listen(options.host, options.port);
@@ -119,8 +123,8 @@ class FrontDoor implements ExchangeHost, EndpointHost, OpsHost {
   constructor(options: ServerOptions) {
     this.clock = options.clock ?? systemClock;
     this.auth = options.auth;
-    this.precheck = options.api.precheck ?? {};
-    this.expect = options.api.expect ?? {};
+    this.precheck = options.api?.precheck ?? {};
+    this.expect = options.api?.expect ?? {};
     this.quota = options.quota ?? null;
     this.ops = options.ops;
     this.metrics_token = options.metrics_token ?? null;
@@ -137,9 +141,12 @@ class FrontDoor implements ExchangeHost, EndpointHost, OpsHost {
     this.#tracing = options.tracing ?? null;
     this.#log = options.log;
     this.#connections = new Connections(options.connections_max ?? null);
-    this.#addRoutes(options.api);
-    this.#addPages(options.pages ?? new Map());
-    this.#addReference();
+    this.#addOps();
+    if (options.api !== null) {
+      this.#addRoutes(options.api);
+      this.#addPages(options.pages ?? new Map());
+      this.#addReference();
+    }
     this.#connections.watch(this.#app);
     this.streams =
       options.streams == null
@@ -158,6 +165,9 @@ class FrontDoor implements ExchangeHost, EndpointHost, OpsHost {
       const serve: Endpoint = (x, req, params) => serveRoute(this, x, req, route, params);
       this.#router.add(route.method, route.path, { name: route.name, template: route.path, serve, while_draining: false });
     }
+  }
+
+  #addOps(): void {
     for (const { name, path, run } of OPS_ROUTES) {
       const serve: Endpoint = (_x, req) => run(this, req.getHeader('authorization'));
       this.#router.add('GET', path, { name, template: null, serve, while_draining: true });
@@ -184,7 +194,7 @@ class FrontDoor implements ExchangeHost, EndpointHost, OpsHost {
     if (socket === false) {
       this.streams?.stop();
       this.#pending.stop();
-      throw new Error(`Cannot listen on ${host}:${port}: ${await whyNot(host, port)}.`);
+      throw new CannotListen(`Cannot listen on ${host}:${port}: ${await whyNot(host, port)}.`);
     }
     this.#listening = socket;
     return uws.us_socket_local_port(socket);

@@ -1,0 +1,66 @@
+// Health, readiness and metrics of a process that serves no API: the same paths on the same port, and nothing else.
+import { systemClock } from './base/clock.ts';
+import type { Log } from './base/log.ts';
+import type { Service } from './base/service.ts';
+import type { Config } from './config.ts';
+import { Authenticator } from './http/auth.ts';
+import { CannotListen, type Ops, type Server, startServer } from './http/serve.ts';
+import type { Store } from './store/connect.ts';
+
+export interface Readiness {
+  config: Pick<Config, 'roles'>;
+  store: Store;
+  /** Whether the callback threads run. */
+  threadsAlive(): boolean;
+  /** null: this process makes no runs of schedules. */
+  cron: { alive(): boolean } | null;
+}
+
+/** Redis answers, and the threads of all roles run. */
+export async function readiness({ config, store, threadsAlive, cron }: Readiness): ReturnType<Ops['ready']> {
+  const redis = await store.client.ping().then(
+    () => true,
+    () => false,
+  );
+  const threads = (!config.roles.includes('callbacks') || threadsAlive()) && (cron === null || cron.alive());
+  return { ok: redis && threads, checks: { redis: redis ? 'ok' : 'unreachable', threads: threads ? 'ok' : 'starting' } };
+}
+
+export function urlOf({ host }: Pick<Config, 'host'>, port: number): string {
+  const name = host.includes(':') ? `[${host}]` : host;
+  return `http://${name === '0.0.0.0' ? '127.0.0.1' : name}:${port}`;
+}
+
+export class OpsDoor implements Service {
+  readonly name = 'ops';
+  readonly #config: Config;
+  readonly #ops: Ops;
+  readonly #log: Log;
+  #server: Server | null = null;
+
+  constructor(config: Config, ops: Ops, log: Log) {
+    this.#config = config;
+    this.#ops = ops;
+    this.#log = log;
+  }
+
+  /** Where the port is taken, by a process of the API beside this one perhaps, its work goes on all the same. */
+  async start(): Promise<void> {
+    const { host, port, roles, metrics_token } = this.#config;
+    const auth = new Authenticator({ lookup: async () => null, clock: systemClock });
+    try {
+      this.#server = await startServer({ host, port, api: null, auth, ops: this.#ops, metrics_token, log: this.#log });
+      this.#log.info({ url: urlOf(this.#config, this.#server.port), roles }, 'listening');
+    } catch (error) {
+      if (!(error instanceof CannotListen)) throw error;
+      this.#log.warn(
+        { roles, reason: error.message },
+        'nobody can ask this process for its health and metrics; give it a SLUICE_PORT of its own',
+      );
+    }
+  }
+
+  async stop(deadline_ms: number): Promise<void> {
+    await this.#server?.stop(deadline_ms);
+  }
+}
