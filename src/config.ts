@@ -37,6 +37,15 @@ const DURABILITIES: readonly DurabilityMode[] = ['local', 'replicated', 'strict'
 export const SETTINGS = {
   host: text({ env: 'HOST', default: '127.0.0.1', range: 'an address or host name', meaning: 'Address the API listens on.' }),
   port: integer({ env: 'PORT', default: '8080', min: 0, max: 65_535, meaning: 'Port the API listens on; 0 takes any free one.' }),
+  ops_port: integer({
+    env: 'OPS_PORT',
+    default: null,
+    default_text: 'none',
+    min: 0,
+    max: 65_535,
+    meaning:
+      'One more port, for `/healthz`, `/readyz` and `/metrics` alone; a process without the role api has no other. 0 takes any free one.',
+  }),
   redis_url: optional({
     env: 'REDIS_URL',
     default: null,
@@ -226,7 +235,13 @@ type Parsed = { readonly [K in keyof typeof SETTINGS]: ReturnType<(typeof SETTIN
 type Optional = 'redis_url' | 'metrics_token';
 /** Every setting with its value; names are those of the rows. */
 export type Config = {
-  readonly [K in keyof Parsed]: K extends Optional ? string | null : K extends 'durability' ? DurabilityMode : Parsed[K];
+  readonly [K in keyof Parsed]: K extends Optional
+    ? string | null
+    : K extends 'ops_port'
+      ? number | null
+      : K extends 'durability'
+        ? DurabilityMode
+        : Parsed[K];
 } & {
   /** By the variables that OpenTelemetry has for every service; null: nothing is traced. */
   readonly tracing: TracingSettings | null;

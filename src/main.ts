@@ -117,7 +117,8 @@ async function serve(config: Config, log: Log, stopped: Promise<void>): Promise<
         ),
       );
     if (config.roles.includes('api')) services.push(...intake.workers, ...(streams === null ? [] : [streams.pool]), spans, door);
-    else services.push(new OpsDoor(config, ops, log));
+    // The last to go, so that a drain can be watched.
+    if (config.ops_port !== null) services.unshift(new OpsDoor(config, config.ops_port, ops, log));
     await runAll(services, stopped, config.drain_timeout_ms);
     stopWatching();
   } finally {

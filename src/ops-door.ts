@@ -1,10 +1,10 @@
-// Health, readiness and metrics of a process that serves no API: the same paths on the same port, and nothing else.
+// Health, readiness and metrics on a port of their own: all that can be asked of a process which serves no API.
 import { systemClock } from './base/clock.ts';
 import type { Log } from './base/log.ts';
 import type { Service } from './base/service.ts';
 import type { Config } from './config.ts';
 import { Authenticator } from './http/auth.ts';
-import { CannotListen, type Ops, type Server, startServer } from './http/serve.ts';
+import { type Ops, type Server, startServer } from './http/serve.ts';
 import type { Store } from './store/connect.ts';
 
 export interface Readiness {
@@ -34,30 +34,24 @@ export function urlOf({ host }: Pick<Config, 'host'>, port: number): string {
 export class OpsDoor implements Service {
   readonly name = 'ops';
   readonly #config: Config;
+  readonly #port: number;
   readonly #ops: Ops;
   readonly #log: Log;
   #server: Server | null = null;
 
-  constructor(config: Config, ops: Ops, log: Log) {
+  constructor(config: Config, port: number, ops: Ops, log: Log) {
     this.#config = config;
+    this.#port = port;
     this.#ops = ops;
     this.#log = log;
   }
 
-  /** Where the port is taken, by a process of the API beside this one perhaps, its work goes on all the same. */
+  /** Rejects with CannotListen. */
   async start(): Promise<void> {
-    const { host, port, roles, metrics_token } = this.#config;
+    const { host, metrics_token } = this.#config;
     const auth = new Authenticator({ lookup: async () => null, clock: systemClock });
-    try {
-      this.#server = await startServer({ host, port, api: null, auth, ops: this.#ops, metrics_token, log: this.#log });
-      this.#log.info({ url: urlOf(this.#config, this.#server.port), roles }, 'listening');
-    } catch (error) {
-      if (!(error instanceof CannotListen)) throw error;
-      this.#log.warn(
-        { roles, reason: error.message },
-        'nobody can ask this process for its health and metrics; give it a SLUICE_PORT of its own',
-      );
-    }
+    this.#server = await startServer({ host, port: this.#port, api: null, auth, ops: this.#ops, metrics_token, log: this.#log });
+    this.#log.info({ url: urlOf(this.#config, this.#server.port) }, 'listening for health and metrics');
   }
 
   async stop(deadline_ms: number): Promise<void> {

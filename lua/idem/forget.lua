@@ -4,13 +4,14 @@
 -- @key   meta        hash    {pN}:m, of the key's own partition
 -- @arg   idem_key    string  `<account>:<hash of key>`
 -- @arg   idem_print  string  fingerprint of the request
+-- @arg   begun_ms    int     when that was begun; one that was taken over since is not given up
 -- @arg   keep        int     1: it stays
--- @reply number              1 where the key is free now; 0 where it holds another request, or an answer
+-- @reply number              1 where the key is free now; 0 where it holds another request, another's claim, or an answer
 -- @cost  O(1)
 -- @include lib/root
 
 local key = root .. 'idem:' .. idem_key
-local record = call('HMGET', key, 'f', 'r')
-if record[2] or (record[1] and record[1] ~= idem_print) then return 0 end
+local record = call('HMGET', key, 'f', 'r', 'b')
+if record[2] or (record[1] and record[1] ~= idem_print) or (record[3] and tonumber(record[3]) ~= begun_ms) then return 0 end
 if keep == 1 then call('HDEL', key, 'b') else call('DEL', key) end
 return 1

@@ -14,13 +14,16 @@ local function entry_is_stale(entry)
   return b.x >= tasks and call('GETRANGE', b.key .. ':s', entry.from, entry.to) == string.rep('x', tasks)
 end
 
+-- A time that is ahead of the clock by more than this was written before the clock was set back, and has come.
+local function stale_at(at_ms, wait_ms, now) return at_ms > now + wait_ms and now or at_ms end
+
 -- When to look, `mark` and `scan` being what is in `m`, and from which rank on; nil: nothing is to be seen.
 local function stale_next(mark, scan, now)
   if scan then
     local at_ms, rank = string.match(scan, '^(%d+) (%d+)$')
-    return math.min(tonumber(at_ms), now + STALE_PAUSE_MS), tonumber(rank)
+    return stale_at(tonumber(at_ms), STALE_PAUSE_MS, now), tonumber(rank)
   end
-  if mark then return math.min(tonumber(mark), now) + STALE_AFTER_MS, 0 end
+  if mark then return stale_at(tonumber(mark) + STALE_AFTER_MS, STALE_AFTER_MS, now), 0 end
   return nil
 end
 

@@ -48,7 +48,7 @@ export async function addLines(context: ApiContext, call: Call, pull: () => Prom
     if (!(error instanceof ApiError || isUnavailable(error))) throw error;
     const told = upload.told(error);
     const untouched = upload.added === 0 && claimed?.known === false;
-    if (keyed !== null && untouched && told.status < 500) await forgetKey(context.client, keyed, print);
+    if (keyed && claimed && untouched && told.status < 500) await forgetKey(context.client, keyed, claimed);
     throw told;
   }
 }

@@ -79,16 +79,16 @@ export async function claim(context: ApiContext, keyed: Keyed, note = ''): Promi
 export async function claimed<T>(context: ApiContext, keyed: Keyed | null, work: (record: IdemClaim | null) => Promise<T>): Promise<T> {
   if (keyed === null) return work(null);
   const record = await claim(context, keyed);
-  return freedByRefusal(context, keyed, () => work(record));
+  return freedByRefusal(context, keyed, record, () => work(record));
 }
 
-async function freedByRefusal<T>(context: ApiContext, keyed: Keyed, work: () => Promise<T>): Promise<T> {
+async function freedByRefusal<T>(context: ApiContext, keyed: Keyed, record: IdemClaim, work: () => Promise<T>): Promise<T> {
   try {
     return await work();
   } catch (error) {
-    if (error instanceof ApiError && error.status < 500) await forgetKey(context.client, keyed, keyed.print);
+    if (error instanceof ApiError && error.status < 500) await forgetKey(context.client, keyed, record);
     // Where Redis cannot be asked now the claim is too old to be under way a moment later.
-    else void forgetKey(context.client, keyed, keyed.print, true).catch(() => {});
+    else void forgetKey(context.client, keyed, record, true).catch(() => {});
     throw error;
   }
 }
@@ -130,10 +130,12 @@ export async function onceAs(
   shared = false,
 ): Promise<Answer> {
   const record = await claim(context, keyed, note);
-  if (record.done === null && record.busy && !shared) throw new ApiError('idempotency_conflict', {}, { retry_after_s: 1 });
-  return freedByRefusal(context, keyed, async () => {
+  // One that was sent again, its answer having been lost, finds itself: nobody else has its note.
+  const own = record.note === note;
+  if (record.done === null && record.busy && !shared && !own) throw new ApiError('idempotency_conflict', {}, { retry_after_s: 1 });
+  return freedByRefusal(context, keyed, record, async () => {
     if (record.done !== null) return replayed({ body: Buffer.from(record.done.reply) });
-    const answer = await run(record);
+    const answer = await run({ known: record.known && !own, note: record.note });
     const body = Buffer.isBuffer(answer.body) ? answer.body : Buffer.from(JSON.stringify(answer.body));
     await finishKey(context.client, keyed, keyed.print, body);
     return { ...answer, body };

@@ -51,10 +51,14 @@ export function patchedTiming(row: ScheduleTiming, patch: SchedulePatch): Schedu
   };
 }
 
-/** Its ticks are planned anew from now on; of the same expression those that are overdue, too. */
+/**
+ * Its ticks are planned anew from now on; of the same expression those that are overdue, too. Where it begins as before none that was decided is
+ * decided once more.
+ */
 export function plannedFrom(row: ScheduleRow, timing: ScheduleTiming, { now_ms }: Call): number {
   const continues = row.status === 'active' && row.cron === timing.cron && row.timezone === timing.timezone;
-  return continues && row.tick_ms !== null ? Math.min(row.tick_ms - 1, now_ms) : now_ms;
+  if (!continues || row.tick_ms === null) return now_ms;
+  return row.start_ms === timing.start_ms ? row.tick_ms - 1 : Math.min(row.tick_ms - 1, now_ms);
 }
 
 export function sameTiming(a: ScheduleTiming, b: ScheduleTiming): boolean {

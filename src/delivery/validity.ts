@@ -44,7 +44,7 @@ export class Validity {
     const now_ms = this.#monotonic();
     if (known !== undefined && now_ms - known.read_ms < TTL_MS) return known.valid_ms;
     const valid_ms = readLimiter(this.#client, lane).then(
-      (row) => (row === null || row.deleted_ms !== null ? null : row.timeouts.validity_timeout * 1_000),
+      (row) => (row === null || row.deleted_ms !== null ? null : row.timeouts.validity_timeout * 1_000 || null),
       () => null,
     );
     this.#known.delete(lane);

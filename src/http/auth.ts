@@ -38,6 +38,8 @@ const UNKNOWN_MAX = 1_000;
 const TOKEN_LENGTH_GOOD = 16;
 const BEARER = /^bearer +([\x21-\x7e]{1,512}) *$/i;
 const FAILURES_PER_MINUTE = 300;
+/** So many times as much may an address have looked up in vain: good tokens come from there, too, and are not known here yet. */
+const LOOKUPS_FACTOR = 10;
 const MINUTE_MS = 60_000;
 const ADDRESSES_MAX = 10_000;
 
@@ -82,6 +84,7 @@ export class Authenticator {
     if (now - (this.#unknown.get(hash) ?? -CACHE_MS) < CACHE_MS) throw this.refused(address);
     // The socket may be gone when the answer comes, and with it its address.
     const from = address();
+    if (known === undefined) this.refuseFlood(from);
     return this.#ask(hash).then((principal) => {
       if (principal === null) throw this.refused(() => from);
       return principal;
@@ -109,6 +112,11 @@ export class Authenticator {
     if (this.#fixed.has(hash) || this.#known.has(hash)) remember(this.#hashes, header, hash, HEADERS_MAX);
     else if (!isTokenText(text)) return null;
     return hash;
+  }
+
+  /** Throws 429 where an address has sent so many bad tokens and tickets that none of its is looked up any more. */
+  refuseFlood(address: string): void {
+    this.#failures.refuseOver(address, LOOKUPS_FACTOR);
   }
 
   /** One look-up for all requests that wait for the same token. */
@@ -146,8 +154,11 @@ export class Authenticator {
   refused(address: () => string): ApiError {
     if (this.#failures.none) return new ApiError('unauthorized');
     const from = address();
-    this.#failures.refuseOver(from);
-    this.#failures.count(from);
+    try {
+      this.#failures.refuseOver(from);
+    } finally {
+      this.#failures.count(from);
+    }
     return new ApiError('unauthorized');
   }
 }
@@ -184,10 +195,10 @@ class FailureLimit {
     return this.#per_minute === 0;
   }
 
-  /** Throws 429 where the address has used up its failures. */
-  refuseOver(address: string): void {
+  /** Throws 429 where the address has used up its failures, or so many times as many. */
+  refuseOver(address: string, times = 1): void {
     const now = this.#turn();
-    if (this.none || (this.#counts.get(address) ?? 0) < this.#per_minute) return;
+    if (this.none || (this.#counts.get(address) ?? 0) < this.#per_minute * times) return;
     const retry_after_s = Math.ceil((MINUTE_MS - (now % MINUTE_MS)) / 1_000);
     throw new ApiError('rate_limited', {}, { message: 'Too many requests with a bad access token.', retry_after_s });
   }

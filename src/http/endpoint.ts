@@ -146,6 +146,7 @@ async function byTicket<T>(
   if (call.ticket === null) return run?.(call);
   // The socket may be gone when the answer comes, and with it its address.
   const from = x.address();
+  host.auth.refuseFlood(from);
   try {
     return await run?.(call);
   } catch (error) {

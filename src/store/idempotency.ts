@@ -44,6 +44,8 @@ export interface IdemClaim extends IdemRecord {
   known: boolean;
   /** So lately that its work may be under way. */
   busy: boolean;
+  /** When its work began, by the partition's clock. */
+  begun_ms: number;
   /** What its first claim noted. */
   note: string;
 }
@@ -55,12 +57,12 @@ export async function claimKey(
   print: string,
   note = '',
 ): Promise<IdemClaim> {
-  const [held_by, reply, extra, known] = await idemBegin.call(
+  const [held_by, reply, extra, known, begun_ms] = await idemBegin.call(
     client,
     { meta: keys.partition(place.partition) },
     { idem_key: place.idem_key, idem_print: print, note },
   );
-  return { print: held_by, done: reply === '' ? null : { reply, extra }, known: known > 0, busy: known === 2, note: extra };
+  return { print: held_by, done: reply === '' ? null : { reply, extra }, known: known > 0, busy: known === 2, begun_ms, note: extra };
 }
 
 /** Keeps the answer of work that was claimed. */
@@ -77,8 +79,8 @@ export async function finishKey(
 export async function forgetKey(
   client: RedisClient,
   { partition, idem_key }: { partition: number; idem_key: string },
-  print: string,
+  { print, begun_ms }: IdemClaim,
   keep = false,
 ): Promise<void> {
-  await idemForget.call(client, { meta: keys.partition(partition) }, { idem_key, idem_print: print, keep: keep ? 1 : 0 });
+  await idemForget.call(client, { meta: keys.partition(partition) }, { idem_key, idem_print: print, begun_ms, keep: keep ? 1 : 0 });
 }

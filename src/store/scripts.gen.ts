@@ -2488,7 +2488,7 @@ return 0`]],
 });
 
 /** Claims an idempotency key for work on a resource that exists, or tells what it was claimed for. See lua/idem/begin.lua. */
-export const idemBegin = script<{ meta: string }, { idem_key: string; note: string; idem_print: string; now_ms?: number | '' | undefined }, [string, string, string, number]>({
+export const idemBegin = script<{ meta: string }, { idem_key: string; note: string; idem_print: string; now_ms?: number | '' | undefined }, [string, string, string, number, number]>({
   name: 'idem/begin',
   keys: ["meta"],
   args: [["idem_key","string"],["note","string"],["idem_print","string"],["now_ms","now"]],
@@ -2508,12 +2508,15 @@ local record = call('HMGET', key, 'f', 'r', 'x', 'b')
 if record[1] then
   local begun_ms = tonumber(record[4] or 0)
   local busy = not record[2] and now_ms >= begun_ms and now_ms < begun_ms + BUSY_MS
-  if not busy and not record[2] and record[1] == idem_print then call('HSET', key, 'b', now_ms) end
-  return { record[1], record[2] or '', record[3] or '', busy and 2 or 1 }
+  if not busy and not record[2] and record[1] == idem_print then
+    begun_ms = now_ms
+    call('HSET', key, 'b', now_ms)
+  end
+  return { record[1], record[2] or '', record[3] or '', busy and 2 or 1, begun_ms }
 end
 call('HSET', key, 'f', idem_print, 'x', note, 'b', now_ms)
 call('PEXPIRE', key, 86400000)
-return { idem_print, '', note, 0 }`]],
+return { idem_print, '', note, 0, now_ms }`]],
 });
 
 /** Keeps the answer of work that was claimed by idem/begin; the first one stays. See lua/idem/finish.lua. */
@@ -2528,6 +2531,8 @@ local meta = KEYS[1]
 local idem_key = ARGV[1]
 local idem_print = ARGV[2]
 local answer = ARGV[3]`], piece_0, ["lua/idem/finish.lua", 11, `local key = root .. 'idem:' .. idem_key
+local holder = call('HGET', key, 'f')
+if holder and holder ~= idem_print then return 0 end
 call('HSETNX', key, 'f', idem_print)
 call('HSETNX', key, 'r', answer)
 call('PEXPIRE', key, 86400000)
@@ -2535,10 +2540,10 @@ return 1`]],
 });
 
 /** Gives up a claim of idem/begin whose work was refused: nothing came of it that a repeat could be answered with. Where nobody knows what came of it, See lua/idem/forget.lua. */
-export const idemForget = script<{ meta: string }, { idem_key: string; idem_print: string; keep: number }, number>({
+export const idemForget = script<{ meta: string }, { idem_key: string; idem_print: string; begun_ms: number; keep: number }, number>({
   name: 'idem/forget',
   keys: ["meta"],
-  args: [["idem_key","string"],["idem_print","string"],["keep","int"]],
+  args: [["idem_key","string"],["idem_print","string"],["begun_ms","int"],["keep","int"]],
   rest: null,
   pieces: [["lua/idem/forget.lua", 1, `#!lua
 
@@ -2546,9 +2551,10 @@ export const idemForget = script<{ meta: string }, { idem_key: string; idem_prin
 local meta = KEYS[1]
 local idem_key = ARGV[1]
 local idem_print = ARGV[2]
-local keep = tonumber(ARGV[3])`], piece_0, ["lua/idem/forget.lua", 12, `local key = root .. 'idem:' .. idem_key
-local record = call('HMGET', key, 'f', 'r')
-if record[2] or (record[1] and record[1] ~= idem_print) then return 0 end
+local begun_ms = tonumber(ARGV[3])
+local keep = tonumber(ARGV[4])`], piece_0, ["lua/idem/forget.lua", 13, `local key = root .. 'idem:' .. idem_key
+local record = call('HMGET', key, 'f', 'r', 'b')
+if record[2] or (record[1] and record[1] ~= idem_print) or (record[3] and tonumber(record[3]) ~= begun_ms) then return 0 end
 if keep == 1 then call('HDEL', key, 'b') else call('DEL', key) end
 return 1`]],
 });
@@ -4740,12 +4746,15 @@ local function entry_is_stale(entry)
 end
 
 
+local function stale_at(at_ms, wait_ms, now) return at_ms > now + wait_ms and now or at_ms end
+
+
 local function stale_next(mark, scan, now)
   if scan then
     local at_ms, rank = string.match(scan, '^(%d+) (%d+)$')
-    return math.min(tonumber(at_ms), now + STALE_PAUSE_MS), tonumber(rank)
+    return stale_at(tonumber(at_ms), STALE_PAUSE_MS, now), tonumber(rank)
   end
-  if mark then return math.min(tonumber(mark), now) + STALE_AFTER_MS, 0 end
+  if mark then return stale_at(tonumber(mark) + STALE_AFTER_MS, STALE_AFTER_MS, now), 0 end
   return nil
 end
 

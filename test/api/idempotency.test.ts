@@ -7,6 +7,7 @@ import { type Begun, keyedBy, once } from '../../src/api/idempotency.ts';
 import { ApiError } from '../../src/base/errors.ts';
 import { keys } from '../../src/store/keys.ts';
 import { preparePartitions } from '../../src/store/partition.ts';
+import { idemBegin } from '../../src/store/scripts.gen.ts';
 import { startRedis, until } from '../helpers/redis.ts';
 
 const { redis } = await startRedis();
@@ -63,6 +64,29 @@ test('what a process that died, or was answered 503, may have done is done again
   });
   const [, id] = /^false (\w+)$/.exec(notes[0] ?? '') ?? assert.fail(notes[0]);
   assert.equal(notes[1], `true ${id}`);
+});
+
+test('a claim that was sent twice, as after a cut, is the request’s own', async () => {
+  const twice = {
+    ...context,
+    client: new Proxy(redis, {
+      get: (target, name) => {
+        const value = Reflect.get(target, name) as unknown;
+        if (name !== 'evalsha' && name !== 'eval') return typeof value === 'function' ? value.bind(target) : value;
+        return async (...args: unknown[]) => {
+          const call = value as (...args: unknown[]) => Promise<unknown>;
+          if (args.includes(idemBegin.sha)) await call.apply(target, args);
+          return call.apply(target, args);
+        };
+      },
+    }),
+  } as unknown as ApiContext;
+  const seen: boolean[] = [];
+  await once(twice, CALL, 'retryTask', async ({ known }) => {
+    seen.push(known);
+    return DONE;
+  });
+  assert.deepEqual(seen, [false]);
 });
 
 test('a refusal frees the key for another request, and one that an older version claimed has an id, too', async () => {

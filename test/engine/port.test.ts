@@ -1,4 +1,4 @@
-// The port of a server: one that serves the API cannot do without; others tell there how they are.
+// The ports of a server: one that serves the API cannot do without, and any may have one more, for its health and metrics.
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -7,49 +7,61 @@ import { after, test } from 'node:test';
 import { dataDir, startEngine } from '../helpers/engine.ts';
 import { programArgs } from '../helpers/program.ts';
 
-test('where its port is in use a server ends at once', async () => {
-  const { url } = await startEngine();
-  const env = { SLUICE_PORT: new URL(url).port };
-  await assert.rejects(startEngine({ env }), /the engine ended at once:[\s\S]*the port is in use/);
-});
+const LISTENS = '"msg":"listening for health and metrics"';
 
-test('a process without the role api tells its health and metrics, and serves nothing else', async () => {
-  const { url, stop } = await startEngine({ env: { SLUICE_ROLES: 'callbacks,cron', SLUICE_METRICS_TOKEN: 'scraper' } });
-  const status = async (path: string, headers: Record<string, string> = {}): Promise<[number, string]> => {
-    const response = await fetch(url + path, { headers });
-    return [response.status, await response.text()];
-  };
-  assert.deepEqual(await status('/readyz'), [200, '{"status":"ok","checks":{"redis":"ok","threads":"ok"}}']);
-  assert.deepEqual(await status('/healthz'), [200, '{"status":"ok"}']);
-  assert.equal((await status('/metrics'))[0], 401);
-  const [found, metrics] = await status('/metrics', { authorization: 'Bearer scraper' });
-  assert.equal(found, 200);
-  assert.match(metrics, /^sluice_threads\{pool="callbacks"\} [1-9]/m);
+type Asked = [status: number, body: string];
+
+async function ask(url: string, headers: Record<string, string> = {}): Promise<Asked> {
+  const response = await fetch(url, { headers });
+  return [response.status, await response.text()];
+}
+
+function urlIn(lines: readonly string[]): string {
+  return (JSON.parse(lines.find((line) => line.includes(LISTENS)) ?? assert.fail(lines.join('\n'))) as { url: string }).url;
+}
+
+/** That port tells how the process is, and nothing else. */
+async function opsOnly(url: string): Promise<void> {
+  assert.deepEqual(await ask(`${url}/healthz`), [200, '{"status":"ok"}']);
+  assert.equal((await ask(`${url}/metrics`))[0], 401);
+  const [status, metrics] = await ask(`${url}/metrics`, { authorization: 'Bearer scraper' });
+  assert.equal(status, 200);
+  assert.match(metrics, /^sluice_build_info\{/m);
   for (const path of ['/', '/v1/batches', '/docs']) {
-    const [code, body] = await status(path);
+    const [code, body] = await ask(url + path);
     assert.deepEqual([code, /"code":"not_found"/.test(body)], [404, true], path);
   }
+}
+
+test('where its port is in use a server ends at once', async () => {
+  const { url } = await startEngine();
+  for (const name of ['SLUICE_PORT', 'SLUICE_OPS_PORT']) {
+    await assert.rejects(startEngine({ env: { [name]: new URL(url).port } }), /the engine ended at once:[\s\S]*the port is in use/, name);
+  }
+});
+
+test('SLUICE_OPS_PORT is one for health and metrics beside that of the API', async () => {
+  const { url, logs, stop } = await startEngine({ env: { SLUICE_OPS_PORT: '0', SLUICE_METRICS_TOKEN: 'scraper' } });
+  await opsOnly(urlIn(logs()));
+  assert.deepEqual(await ask(`${urlIn(logs())}/readyz`), await ask(`${url}/readyz`));
   assert.equal(await stop(), 0);
 });
 
-test('and where its port is in use it works on without', async () => {
-  const { url } = await startEngine();
-  const env = {
-    ...process.env,
-    SLUICE_ROLES: 'cron',
-    SLUICE_PORT: new URL(url).port,
-    SLUICE_DATA_DIR: dataDir(),
-    SLUICE_LOG_LEVEL: 'info',
-  };
-  const child = spawn(process.execPath, programArgs('main'), { env, stdio: ['ignore', 'pipe', 'inherit'] });
+test('and all that a process without the role api listens on', async () => {
+  const own = { SLUICE_ROLES: 'callbacks,cron', SLUICE_OPS_PORT: '0', SLUICE_METRICS_TOKEN: 'scraper', SLUICE_DATA_DIR: dataDir() };
+  const child = spawn(process.execPath, programArgs('main'), { env: { ...process.env, ...own }, stdio: ['ignore', 'pipe', 'inherit'] });
   after(() => child.kill('SIGKILL'));
   const exited = once(child, 'exit');
-  let warning = '';
+  let ready: Asked = [0, ''];
   for await (const line of createInterface({ input: child.stdout })) {
-    if (!line.includes('SLUICE_PORT of its own')) continue;
-    warning = line;
+    if (!line.includes(LISTENS)) continue;
+    const url = urlIn([line]);
+    await opsOnly(url);
+    const deadline_ms = Date.now() + 10_000;
+    do ready = await ask(`${url}/readyz`);
+    while (ready[0] === 503 && Date.now() < deadline_ms);
     child.kill('SIGTERM');
   }
-  assert.match(warning, /the port is in use/);
+  assert.deepEqual(ready, [200, '{"status":"ok","checks":{"redis":"ok","threads":"ok"}}']);
   assert.deepEqual(await exited, [0, null]);
 });

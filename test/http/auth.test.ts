@@ -98,6 +98,11 @@ describe('authentication', () => {
     await assert.rejects(check('junk'), isError('rate_limited'));
     assert.equal(state.lookups, asked);
     assert.equal((await check(issue())).account, 'acme');
+    // But for an address that floods us.
+    for (let i = 0; i < 30; i++) await assert.rejects(check('junk'), isError('rate_limited'));
+    const looked_up = state.lookups;
+    await assert.rejects(check(issue()), isError('rate_limited'));
+    assert.equal(state.lookups, looked_up);
     await assert.rejects(
       check('junk', () => '127.0.0.2'),
       isError('unauthorized'),

@@ -138,7 +138,7 @@ const CALLS: Record<string, ((scene: Scene) => Call & { late_ms?: number })[]> =
   'batch/sweep': [({ expired: core }) => ({ core, account: ACCOUNT, tasks_max: 20 })],
   'batch/release': [({ held: core }) => ({ core, account: ACCOUNT, keep_ms: 1, fields: ['s'] })],
   'idem/begin': [() => ({ idem_key: `${ACCOUNT}:key`, note: '', idem_print: 'print' })],
-  'idem/forget': [() => ({ idem_key: `${ACCOUNT}:key`, idem_print: 'print', keep: 0 })],
+  'idem/forget': [() => ({ idem_key: `${ACCOUNT}:key`, idem_print: 'print', begun_ms: 0, keep: 0 })],
   'idem/finish': [() => ({ idem_key: `${ACCOUNT}:key`, idem_print: 'print', answer: Buffer.from('{}') })],
   'notification/redeliver': [({ failed: core }) => ({ core, index: 0, account: ACCOUNT, op: 'op7' })],
   'outbox/ack': [({ limits: { messages } }) => ({ destination: 0, mark: 1, messages: messages.slice(0, 2) })],

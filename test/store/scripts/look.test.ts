@@ -29,8 +29,8 @@ describe('partition/look', () => {
 
 describe('idem/begin, idem/finish and idem/forget', () => {
   const place = { idem_key: 'acme:hash' };
-  const begin = (idem_print: string): Promise<[string, string, string, number]> =>
-    idemBegin.call(rig.redis, { meta }, { ...place, idem_print, note: '' });
+  const begun = (idem_print: string) => idemBegin.call(rig.redis, { meta }, { ...place, idem_print, note: '' });
+  const begin = async (idem_print: string): Promise<(string | number)[]> => (await begun(idem_print)).slice(0, 4);
 
   test('the first to come holds the key; who comes later learns for what', async () => {
     const seen = await Promise.all(['p1', 'p2', 'p3'].map(begin));
@@ -66,8 +66,23 @@ describe('idem/begin, idem/finish and idem/forget', () => {
     assert.equal((await rig.dump()).get(`idem:${place.idem_key}`)?.expires, true);
   });
 
+  test('whoever is late gives up, or finishes, nobody else’s', async () => {
+    const [, , , , first_ms] = await begun('p1');
+    rig.pass(3_000);
+    const [, , , , second_ms] = await begun('p1');
+    for (const keep of [0, 1]) {
+      assert.equal(await idemForget.call(rig.redis, { meta }, { ...place, idem_print: 'p1', begun_ms: first_ms, keep }), 0);
+    }
+    assert.deepEqual(await begin('p1'), ['p1', '', '', 2]);
+    assert.equal(await idemForget.call(rig.redis, { meta }, { ...place, idem_print: 'p1', begun_ms: second_ms, keep: 1 }), 1);
+    assert.deepEqual(await begin('p1'), ['p1', '', '', 1]);
+    assert.equal(await idemFinish.call(rig.redis, { meta }, { ...place, idem_print: 'p2', answer: Buffer.from('{}') }), 0);
+    assert.deepEqual(await begin('p1'), ['p1', '', '', 2]);
+  });
+
   test('a claim can be given up, but not another request’s, nor one with an answer', async () => {
-    const forget = (idem_print: string): Promise<number> => idemForget.call(rig.redis, { meta }, { ...place, idem_print, keep: 0 });
+    const forget = (idem_print: string): Promise<number> =>
+      idemForget.call(rig.redis, { meta }, { ...place, idem_print, begun_ms: rig.now_ms, keep: 0 });
     await begin('p1');
     assert.equal(await forget('p2'), 0);
     assert.deepEqual(await begin('p1'), ['p1', '', '', 2]);

@@ -139,6 +139,18 @@ describe('what is delayed', () => {
     assert.deepEqual(await delayed(), {});
   });
 
+  test('goes also where the clock was set back meanwhile', async () => {
+    const core = await rig.create({ tasks: apart(400) });
+    await dealt();
+    await rig.cancel(core);
+    rig.pass(-3_600_000);
+    await rig.tick('h1');
+    assert.equal((await delayed())[core], 200);
+    rig.pass(-3_600_000);
+    await rig.tick('h1');
+    assert.deepEqual(await delayed(), {});
+  });
+
   test('is looked through once more where more of it is over meanwhile', async () => {
     rig.checks = false;
     const [first, second] = [await rig.create({ tasks: apart(400) }), await rig.create({ tasks: apart(400) })];
