@@ -28,7 +28,7 @@ import { type MemoryState, MemoryWatch } from './memory.ts';
 import { LimiterTop } from './metrics/limiters.ts';
 import { watchLoop } from './metrics/loop.ts';
 import { createMetrics, type Metrics } from './metrics/registry.ts';
-import { OpsDoor, readiness, urlOf } from './ops-door.ts';
+import { OpsDoor, Phase, readiness, urlOf } from './ops-door.ts';
 import { type EgressPolicy, egressPolicy } from './outbound/addresses.ts';
 import { PartitionWatch } from './partition-watch.ts';
 import { RequestSpans } from './request-spans.ts';
@@ -91,7 +91,8 @@ async function serve(config: Config, log: Log, stopped: Promise<void>): Promise<
     const streams = config.roles.includes('streams') ? makeStreams(config, store, metrics, process_id, log) : null;
     const spans = new RequestSpans(config.tracing, { version: VERSION, metrics, log });
     const { alive: threadsAlive } = callbacks;
-    const ops: Ops = { ready: () => readiness({ config, store, threadsAlive, cron }), metrics: () => metrics.text() };
+    const phase = new Phase();
+    const ops: Ops = { ready: () => readiness({ config, store, threadsAlive, cron, phase }), metrics: () => metrics.text() };
     const door = new FrontDoorService({
       config,
       store,
@@ -117,6 +118,7 @@ async function serve(config: Config, log: Log, stopped: Promise<void>): Promise<
         ),
       );
     if (config.roles.includes('api')) services.push(...intake.workers, ...(streams === null ? [] : [streams.pool]), spans, door);
+    services.push(phase);
     // The last to go, so that a drain can be watched.
     if (config.ops_port !== null) services.unshift(new OpsDoor(config, config.ops_port, ops, log));
     await runAll(services, stopped, config.drain_timeout_ms);

@@ -14,16 +14,35 @@ export interface Readiness {
   threadsAlive(): boolean;
   /** null: this process makes no runs of schedules. */
   cron: { alive(): boolean } | null;
+  phase: Phase;
 }
 
+/** How far a process is: the last of its services to start, and the first to stop. */
+export class Phase implements Service {
+  readonly name = 'phase';
+  now: 'starting' | 'running' | 'stopping' = 'starting';
+
+  async start(): Promise<void> {
+    this.now = 'running';
+  }
+
+  async stop(): Promise<void> {
+    this.now = 'stopping';
+  }
+}
+
+/** Somebody who looks at a process now and then. */
+const CONNECTIONS_MAX = 64;
+
 /** Redis answers, and the threads of all roles run. */
-export async function readiness({ config, store, threadsAlive, cron }: Readiness): ReturnType<Ops['ready']> {
+export async function readiness({ config, store, threadsAlive, cron, phase }: Readiness): ReturnType<Ops['ready']> {
   const redis = await store.client.ping().then(
     () => true,
     () => false,
   );
-  const threads = (!config.roles.includes('callbacks') || threadsAlive()) && (cron === null || cron.alive());
-  return { ok: redis && threads, checks: { redis: redis ? 'ok' : 'unreachable', threads: threads ? 'ok' : 'starting' } };
+  const alive = (!config.roles.includes('callbacks') || threadsAlive()) && (cron === null || cron.alive());
+  const threads = phase.now !== 'running' ? phase.now : alive ? 'ok' : 'starting';
+  return { ok: redis && threads === 'ok', checks: { redis: redis ? 'ok' : 'unreachable', threads } };
 }
 
 export function urlOf({ host }: Pick<Config, 'host'>, port: number): string {
@@ -50,7 +69,8 @@ export class OpsDoor implements Service {
   async start(): Promise<void> {
     const { host, metrics_token } = this.#config;
     const auth = new Authenticator({ lookup: async () => null, clock: systemClock });
-    this.#server = await startServer({ host, port: this.#port, api: null, auth, ops: this.#ops, metrics_token, log: this.#log });
+    const shared = { host, auth, ops: this.#ops, metrics_token, log: this.#log };
+    this.#server = await startServer({ ...shared, port: this.#port, api: null, connections_max: CONNECTIONS_MAX });
     this.#log.info({ url: urlOf(this.#config, this.#server.port) }, 'listening for health and metrics');
   }
 

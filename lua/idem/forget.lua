@@ -13,5 +13,5 @@
 local key = root .. 'idem:' .. idem_key
 local record = call('HMGET', key, 'f', 'r', 'b')
 if record[2] or (record[1] and record[1] ~= idem_print) or (record[3] and tonumber(record[3]) ~= begun_ms) then return 0 end
-if keep == 1 then call('HDEL', key, 'b') else call('DEL', key) end
+if keep == 1 then call('HSET', key, 'b', 0) else call('DEL', key) end
 return 1

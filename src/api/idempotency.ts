@@ -130,12 +130,10 @@ export async function onceAs(
   shared = false,
 ): Promise<Answer> {
   const record = await claim(context, keyed, note);
-  // One that was sent again, its answer having been lost, finds itself: nobody else has its note.
-  const own = record.note === note;
-  if (record.done === null && record.busy && !shared && !own) throw new ApiError('idempotency_conflict', {}, { retry_after_s: 1 });
+  if (record.done === null && record.busy && !shared) throw new ApiError('idempotency_conflict', {}, { retry_after_s: 1 });
   return freedByRefusal(context, keyed, record, async () => {
     if (record.done !== null) return replayed({ body: Buffer.from(record.done.reply) });
-    const answer = await run({ known: record.known && !own, note: record.note });
+    const answer = await run(record);
     const body = Buffer.isBuffer(answer.body) ? answer.body : Buffer.from(JSON.stringify(answer.body));
     await finishKey(context.client, keyed, keyed.print, body);
     return { ...answer, body };

@@ -52,8 +52,8 @@ export function patchedTiming(row: ScheduleTiming, patch: SchedulePatch): Schedu
 }
 
 /**
- * Its ticks are planned anew from now on; of the same expression those that are overdue, too. Where it begins as before none that was decided is
- * decided once more.
+ * Its ticks are planned anew from now on; of the same expression those that are overdue, too. Where it begins as before, and has not ended, none that
+ * was decided is decided once more.
  */
 export function plannedFrom(row: ScheduleRow, timing: ScheduleTiming, { now_ms }: Call): number {
   const continues = row.status === 'active' && row.cron === timing.cron && row.timezone === timing.timezone;

@@ -59,10 +59,13 @@ export class Authenticator {
   readonly #unknown = new Map<string, number>();
   readonly #asking = new Map<string, Promise<Principal | null>>();
   readonly #failures: FailureLimit;
+  /** Those that Redis was asked about. */
+  readonly #lookups: FailureLimit;
 
   constructor(options: AuthOptions) {
     this.#options = options;
     this.#failures = new FailureLimit(options.failures_per_minute ?? FAILURES_PER_MINUTE, options.clock);
+    this.#lookups = new FailureLimit((options.failures_per_minute ?? FAILURES_PER_MINUTE) * LOOKUPS_FACTOR, options.clock);
     for (const { account, token } of options.fixed ?? []) {
       if (!isAccountName(account)) throw new Error(`"${account}" cannot be the name of an account: 1 to 64 visible ASCII characters.`);
       this.#fixed.set(tokenHash(token), { account, account_id: accountId(account), scope: 'admin', token: null });
@@ -86,7 +89,7 @@ export class Authenticator {
     const from = address();
     if (known === undefined) this.refuseFlood(from);
     return this.#ask(hash).then((principal) => {
-      if (principal === null) throw this.refused(() => from);
+      if (principal === null) throw this.unknown(from);
       return principal;
     });
   }
@@ -116,7 +119,7 @@ export class Authenticator {
 
   /** Throws 429 where an address has sent so many bad tokens and tickets that none of its is looked up any more. */
   refuseFlood(address: string): void {
-    this.#failures.refuseOver(address, LOOKUPS_FACTOR);
+    this.#lookups.refuseOver(address);
   }
 
   /** One look-up for all requests that wait for the same token. */
@@ -154,12 +157,15 @@ export class Authenticator {
   refused(address: () => string): ApiError {
     if (this.#failures.none) return new ApiError('unauthorized');
     const from = address();
-    try {
-      this.#failures.refuseOver(from);
-    } finally {
-      this.#failures.count(from);
-    }
+    this.#failures.refuseOver(from);
+    this.#failures.count(from);
     return new ApiError('unauthorized');
+  }
+
+  /** The same of one that Redis was asked about. */
+  unknown(address: string): ApiError {
+    this.#lookups.count(address);
+    return this.refused(() => address);
   }
 }
 
@@ -195,10 +201,10 @@ class FailureLimit {
     return this.#per_minute === 0;
   }
 
-  /** Throws 429 where the address has used up its failures, or so many times as many. */
-  refuseOver(address: string, times = 1): void {
+  /** Throws 429 where the address has used up its failures. */
+  refuseOver(address: string): void {
     const now = this.#turn();
-    if (this.none || (this.#counts.get(address) ?? 0) < this.#per_minute * times) return;
+    if (this.none || (this.#counts.get(address) ?? 0) < this.#per_minute) return;
     const retry_after_s = Math.ceil((MINUTE_MS - (now % MINUTE_MS)) / 1_000);
     throw new ApiError('rate_limited', {}, { message: 'Too many requests with a bad access token.', retry_after_s });
   }

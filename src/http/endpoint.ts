@@ -150,7 +150,7 @@ async function byTicket<T>(
   try {
     return await run?.(call);
   } catch (error) {
-    throw error instanceof ApiError && error.row === 'unauthorized' ? host.auth.refused(() => from) : error;
+    throw error instanceof ApiError && error.row === 'unauthorized' ? host.auth.unknown(from) : error;
   }
 }
 

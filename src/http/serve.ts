@@ -19,7 +19,7 @@ import { Connections } from './connections.ts';
 import { type EndpointHost, type Quota, serveRoute } from './endpoint.ts';
 import { Exchange, type ExchangeHost, type RequestRecord } from './exchange.ts';
 import { OPENAPI } from './openapi.gen.ts';
-import { draining, OPS_ROUTES, type Ops, type OpsHost } from './ops.ts';
+import { draining, OPS_ROUTES, type Ops, type OpsHost, type OpsRoute } from './ops.ts';
 import { notModified, type Pages, pageReply } from './pages.ts';
 import { Pending } from './pending.ts';
 import { referencePages } from './reference.ts';
@@ -38,7 +38,7 @@ export interface ServerOptions {
   host: string;
   /** 0: any free one. */
   port: number;
-  /** null: health, metrics and the OpenAPI document alone. */
+  /** null: health and metrics alone. */
   api: Api | null;
   auth: Authenticator;
   ops: Ops;
@@ -141,7 +141,7 @@ class FrontDoor implements ExchangeHost, EndpointHost, OpsHost {
     this.#tracing = options.tracing ?? null;
     this.#log = options.log;
     this.#connections = new Connections(options.connections_max ?? null);
-    this.#addOps();
+    this.#addOps(options.api === null ? OPS_ROUTES.filter(({ name }) => name !== 'openapi') : OPS_ROUTES);
     if (options.api !== null) {
       this.#addRoutes(options.api);
       this.#addPages(options.pages ?? new Map());
@@ -167,8 +167,8 @@ class FrontDoor implements ExchangeHost, EndpointHost, OpsHost {
     }
   }
 
-  #addOps(): void {
-    for (const { name, path, run } of OPS_ROUTES) {
+  #addOps(routes: readonly OpsRoute[]): void {
+    for (const { name, path, run } of routes) {
       const serve: Endpoint = (_x, req) => run(this, req.getHeader('authorization'));
       this.#router.add('GET', path, { name, template: null, serve, while_draining: true });
     }

@@ -2506,15 +2506,19 @@ local now_ms = tonumber(ARGV[4]) or (function() local t = redis.call('TIME') ret
 local BUSY_MS = 3000
 local record = call('HMGET', key, 'f', 'r', 'x', 'b')
 if record[1] then
-  local begun_ms = tonumber(record[4] or 0)
-  local busy = not record[2] and now_ms >= begun_ms and now_ms < begun_ms + BUSY_MS
-  if not busy and not record[2] and record[1] == idem_print then
+  local done, begun_ms = record[2] ~= false, tonumber(record[4] or 0)
+  local busy = not done and now_ms >= begun_ms and now_ms < begun_ms + BUSY_MS
+
+  if busy and record[3] == note then return { record[1], '', note, 0, begun_ms } end
+  if busy then return { record[1], '', record[3], 2, -1 } end
+  if note ~= '' and not done and record[1] == idem_print then
     begun_ms = now_ms
     call('HSET', key, 'b', now_ms)
   end
-  return { record[1], record[2] or '', record[3] or '', busy and 2 or 1, begun_ms }
+  return { record[1], record[2] or '', record[3] or '', 1, begun_ms }
 end
-call('HSET', key, 'f', idem_print, 'x', note, 'b', now_ms)
+call('HSET', key, 'f', idem_print, 'x', note)
+if note ~= '' then call('HSET', key, 'b', now_ms) end
 call('PEXPIRE', key, 86400000)
 return { idem_print, '', note, 0, now_ms }`]],
 });
@@ -2555,7 +2559,7 @@ local begun_ms = tonumber(ARGV[3])
 local keep = tonumber(ARGV[4])`], piece_0, ["lua/idem/forget.lua", 13, `local key = root .. 'idem:' .. idem_key
 local record = call('HMGET', key, 'f', 'r', 'b')
 if record[2] or (record[1] and record[1] ~= idem_print) or (record[3] and tonumber(record[3]) ~= begun_ms) then return 0 end
-if keep == 1 then call('HDEL', key, 'b') else call('DEL', key) end
+if keep == 1 then call('HSET', key, 'b', 0) else call('DEL', key) end
 return 1`]],
 });
 

@@ -57,7 +57,7 @@ test('what a process that died, or was answered 503, may have done is done again
     throw new ApiError('unavailable', {}, { retry_after_s: 1 });
   });
   await assert.rejects(failing, refusedAs('unavailable'));
-  await until(async () => (await redis.hexists(claimKey(), 'b')) === 0, 5_000, 'the claim to be given back');
+  await until(async () => (await redis.hget(claimKey(), 'b')) === '0', 5_000, 'the claim to be given back');
   await work(async ({ known, note }) => {
     notes.push(`${known} ${note}`);
     return DONE;

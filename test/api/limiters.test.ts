@@ -295,7 +295,7 @@ describe('a change with an Idempotency-Key', () => {
     const call = callOf({ ...pause(id), raw_body: Buffer.from('{}') });
     const keyed = keyedBy(contextOf(redis), call, 'pauseLimiter');
     assert.ok(keyed);
-    await claimKey(redis, keyed, keyed.print);
+    await claimKey(redis, keyed, keyed.print, 'theirs');
     for (let tries = 0; tries < 2; tries++) await assert.rejects(run('pauseLimiter', pause(id)), refusedAs('idempotency_conflict'));
     await redis.hset(keys.idempotency(keyed.partition, keyed.idem_key), 'b', Date.now() - 3_001);
     assert.equal((await run<Limiter>('pauseLimiter', pause(id))).paused, true);

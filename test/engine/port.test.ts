@@ -4,8 +4,10 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';
 import { after, test } from 'node:test';
-import { dataDir, startEngine } from '../helpers/engine.ts';
+import { dataDir, startEngine, TOKENS } from '../helpers/engine.ts';
 import { programArgs } from '../helpers/program.ts';
+import { startReceiver } from '../helpers/receiver.ts';
+import { until } from '../helpers/redis.ts';
 
 const LISTENS = '"msg":"listening for health and metrics"';
 
@@ -27,7 +29,7 @@ async function opsOnly(url: string): Promise<void> {
   const [status, metrics] = await ask(`${url}/metrics`, { authorization: 'Bearer scraper' });
   assert.equal(status, 200);
   assert.match(metrics, /^sluice_build_info\{/m);
-  for (const path of ['/', '/v1/batches', '/docs']) {
+  for (const path of ['/', '/v1/batches', '/docs', '/openapi.json']) {
     const [code, body] = await ask(url + path);
     assert.deepEqual([code, /"code":"not_found"/.test(body)], [404, true], path);
   }
@@ -43,8 +45,20 @@ test('where its port is in use a server ends at once', async () => {
 test('SLUICE_OPS_PORT is one for health and metrics beside that of the API', async () => {
   const { url, logs, stop } = await startEngine({ env: { SLUICE_OPS_PORT: '0', SLUICE_METRICS_TOKEN: 'scraper' } });
   await opsOnly(urlIn(logs()));
-  assert.deepEqual(await ask(`${urlIn(logs())}/readyz`), await ask(`${url}/readyz`));
-  assert.equal(await stop(), 0);
+  const ops = urlIn(logs());
+  assert.deepEqual(await ask(`${ops}/readyz`), await ask(`${url}/readyz`));
+  // A drain can be watched there to its end.
+  const receiver = await startReceiver();
+  const body = JSON.stringify({ target: receiver.at('/held', { hold: true }) });
+  const headers = { authorization: `Bearer ${TOKENS.acme}`, 'content-type': 'application/json' };
+  assert.equal((await fetch(`${url}/v1/tasks`, { method: 'POST', headers, body })).status, 201);
+  await receiver.heard('/held', 1);
+  const ended = stop();
+  await until(async () => (await ask(`${ops}/readyz`))[0] === 503, 5_000, 'the drain');
+  assert.match((await ask(`${ops}/readyz`))[1], /"threads":"stopping"/);
+  assert.equal((await ask(`${ops}/healthz`))[0], 200);
+  receiver.release('/held');
+  assert.equal(await ended, 0);
 });
 
 test('and all that a process without the role api listens on', async () => {

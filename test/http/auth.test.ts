@@ -100,6 +100,8 @@ describe('authentication', () => {
     assert.equal((await check(issue())).account, 'acme');
     // But for an address that floods us.
     for (let i = 0; i < 30; i++) await assert.rejects(check('junk'), isError('rate_limited'));
+    assert.equal((await check(issue())).account, 'acme', 'junk floods nobody');
+    for (let i = 4; i < 30; i++) await assert.rejects(check(newTokenText()), isError('rate_limited'));
     const looked_up = state.lookups;
     await assert.rejects(check(issue()), isError('rate_limited'));
     assert.equal(state.lookups, looked_up);
