@@ -1,5 +1,5 @@
 // How old tasks of a limiter may become, over all their attempts: its `validity_timeout`. The limiter judges what stands in its line; a task that
-// failed and waits for its next attempt does not stand there, so who sets that time asks here whether it would come too late.
+// failed and waits for its next attempt does not stand there, so who sets that time asks here when it has to be there.
 import { type Clock, monotonicMs } from '../base/clock.ts';
 import type { FlightLimit } from '../store/claimed.ts';
 import { readLimiter } from '../store/limiters.ts';

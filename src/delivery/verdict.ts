@@ -5,7 +5,7 @@
 //   stopped by the shutdown          handed back, uncounted
 //   429, 503 with Retry-After        handed back, uncounted, where its limiter closes for as long
 //   retry, none left                 failed
-//   retry, next start too late       failed, `expired`, or `validity_timeout` of its limiter
+//   retry, next start too late       failed, `expired`; by its limiter's validity_timeout: to the limiter when that is over, which fails it
 //   retry                            again after the back-off, or after Retry-After where that is later
 import type { Outcome } from '../outbound/call.ts';
 import type { Claimed, Settlement } from '../store/partition.ts';
@@ -47,10 +47,8 @@ export type StoredResult = [
   next_ms?: number | null,
 ];
 
-const TOO_OLD = {
-  code: 'validity_timeout',
-  message: 'Its next attempt would start later than validity_timeout of its rate limiter allows.',
-};
+/** So long after a task has become too old for its limiter it comes to that, whose clock may be another. */
+const TOO_OLD_MS = 100;
 const EXPIRED = { code: 'expired', message: 'valid_until passed before the task could start.' };
 
 /** The settlement of an attempt that was made. */
@@ -74,7 +72,7 @@ function judged(task: Claimed, spec: CallSpec, outcome: Outcome, { now_ms, dice,
   if (outcome.verdict === 'final' || failures > spec.retry.max_retries) return settle('f', 0, outcome.error);
   const delay_ms = Math.max(backoffMs(spec, failures, dice), outcome.retry_after_ms ?? 0);
   if (spec.valid_until_ms !== null && now_ms + delay_ms > spec.valid_until_ms) return settle('f', 0, EXPIRED);
-  if (invalid_ms !== null && now_ms + delay_ms > invalid_ms) return settle('f', 0, TOO_OLD);
+  if (invalid_ms !== null) return settle('r', Math.min(delay_ms, Math.max(0, invalid_ms - now_ms) + TOO_OLD_MS), outcome.error);
   return settle('r', delay_ms, outcome.error);
 }
 

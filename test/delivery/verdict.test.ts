@@ -100,13 +100,27 @@ describe('what becomes of an attempt', () => {
     assert.equal(settle({ valid_until: new Date(NOW + 600).toISOString() }, FAILED).verdict, 'r');
   });
 
-  test('a retry that its limiter would not let start any more is a failure with error validity_timeout, unless the task says when itself', () => {
-    const at = (invalid_ms: number | null, spec: object = {}) => {
-      const now = { now_ms: NOW, dice: 0, invalid_ms };
-      return settlementOf(task(), specOf(head(spec)), outcome(FAILED), now);
+  test('a retry that its limiter would not let start any more comes to that when it is too old, and no sooner', () => {
+    const at = (invalid_ms: number | null, spec: object = { retry: { delay: 60, backoff: 'fixed' } }) => {
+      const { verdict, delay_ms, result } = settlementOf(task(), specOf(head(spec)), outcome(FAILED), { now_ms: NOW, dice: 0, invalid_ms });
+      assert.match(result, /"http_status"/);
+      return [verdict, delay_ms];
     };
-    assert.deepEqual([at(null).verdict, at(NOW + 500).verdict, at(NOW + 499).verdict], ['r', 'r', 'f']);
-    assert.match(at(NOW + 499).result, /^\[\d+,1,0,500,5,"validity_timeout"/);
+    assert.deepEqual(
+      [at(null), at(NOW + 60_000)],
+      [
+        ['r', 30_000],
+        ['r', 30_000],
+      ],
+    );
+    assert.deepEqual(
+      [at(NOW + 2_000), at(NOW - 5)],
+      [
+        ['r', 2_100],
+        ['r', 100],
+      ],
+    );
+    assert.deepEqual(at(NOW, { retry: { max_retries: 0 } }), ['f', 0]);
   });
 
   test('a call that the shutdown ended is handed back without a trace', () => {
