@@ -8,6 +8,7 @@ import type { DeliveryMeter } from './delivery/meter.ts';
 import { Reconciler } from './delivery/reconciler.ts';
 import { Relayer } from './delivery/relayer.ts';
 import { CallbackShard } from './delivery/shard.ts';
+import { countFailedCalls } from './failed-calls.ts';
 import { relayMeterOf, repairMeterOf, spanMeterOf } from './gauges.ts';
 import { type LimiterCounts, LimiterTally } from './metrics/limiters.ts';
 import { watchLoop } from './metrics/loop.ts';
@@ -83,6 +84,7 @@ export async function runCallbacks({ data, port }: JobInput<CallbackThreadData>,
   const log = createLog({ level: data.log_level, fields: { thread: name } });
   const store = await joinStore({ connection: data.connection, partitions: data.partitions, log, role: 'callbacks' });
   const metrics = createMetrics();
+  countFailedCalls(metrics, store.client);
   const limiters = new LimiterTally();
   const young_space = new YoungSpace();
   const stopWatching = watchLoop(metrics, name);

@@ -3,6 +3,7 @@
 import type { MessagePort } from 'node:worker_threads';
 import { createLog } from './base/log.ts';
 import type { LogLevel } from './base/log-level.ts';
+import { countFailedCalls } from './failed-calls.ts';
 import { watchLoop } from './metrics/loop.ts';
 import { createMetrics, type Metrics, type MetricsSnapshot } from './metrics/registry.ts';
 import { Ticker, type TickMeter } from './schedules/ticker.ts';
@@ -33,6 +34,7 @@ export default async function run({ data, port }: JobInput<CronThreadData>): Pro
   const log = createLog({ level: data.log_level, fields: { thread: 'cron' } });
   const store = await joinStore({ connection: data.connection, partitions: data.partitions, log, role: 'cron' });
   const metrics = createMetrics();
+  countFailedCalls(metrics, store.client);
   const stopWatching = watchLoop(metrics, 'cron');
   const { lead_ms, catch_up_ms, sweep_ms, grace_ms } = data;
   const ticker: Ticker = new Ticker({

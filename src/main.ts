@@ -18,6 +18,7 @@ import { type Config, ConfigError, loadConfig } from './config.ts';
 import { cronService } from './cron.ts';
 import { Membership, type ThreadGroup } from './delivery/membership.ts';
 import { Relayer } from './delivery/relayer.ts';
+import { countFailedCalls } from './failed-calls.ts';
 import { accountNames, relayMeterOf, repairMeterOf, watchStore } from './gauges.ts';
 import { greeting } from './greeting.ts';
 import { Authenticator, isGuessable } from './http/auth.ts';
@@ -32,7 +33,7 @@ import { OpsDoor, Phase, readiness, urlOf } from './ops-door.ts';
 import { type EgressPolicy, egressPolicy } from './outbound/addresses.ts';
 import { PartitionWatch } from './partition-watch.ts';
 import { RequestSpans } from './request-spans.ts';
-import { openStore, type Store, StoreRefused } from './store/connect.ts';
+import { isUnavailable, openStore, patiently, type Store, StoreRefused } from './store/connect.ts';
 import { type Durability, openDurability } from './store/durability.ts';
 import { preparePartitions } from './store/partition.ts';
 import { ensureLocalToken, lookupToken } from './store/tokens.ts';
@@ -44,7 +45,7 @@ const DASHBOARD = fileURLToPath(new URL(extname(import.meta.url) === '.ts' ? '..
 const LOCAL_ACCOUNT = 'default';
 const RELAY_STOP_MS = 1_000;
 
-/** Runs the server until SIGTERM or SIGINT; a second signal ends it at once. Resolves with the exit code. */
+/** Runs the server until SIGTERM or SIGINT; a second signal ends it at once. Resolves with the exit code, as cli/command.ts explains it. */
 export async function main(env: NodeJS.ProcessEnv = process.env): Promise<number> {
   let config: Config;
   try {
@@ -60,10 +61,10 @@ export async function main(env: NodeJS.ProcessEnv = process.env): Promise<number
     await serve(config, log, stopped);
     return 0;
   } catch (error) {
-    const known = error instanceof StoreRefused || error instanceof CannotListen;
-    if (known) process.stderr.write(`${error.message}\n`);
+    const refused = error instanceof StoreRefused;
+    if (refused || error instanceof CannotListen) process.stderr.write(`${error.message}\n`);
     else log.fatal({ err: error }, 'the server cannot go on');
-    return 1;
+    return refused || isUnavailable(error) ? 3 : 1;
   }
 }
 
@@ -71,9 +72,10 @@ async function serve(config: Config, log: Log, stopped: Promise<void>): Promise<
   const { redis_url, data_dir, partitions } = config;
   const store = await openStore({ redis_url, data_dir, partitions, log });
   try {
-    await preparePartitions(store.client, store.partitions);
+    await patiently(store.connection, () => preparePartitions(store.client, store.partitions));
     const metrics = createMetrics({ process_metrics: true });
     const stopWatching = watchLoop(metrics, 'main');
+    countFailedCalls(metrics, store.client);
     const nameOf = accountNames(store, [LOCAL_ACCOUNT, ...config.access_tokens.map(({ account }) => account)]);
     const limiters = new LimiterTop(metrics, config.metrics_token === null ? null : nameOf);
     watchStore(metrics, store, limiters);
@@ -91,7 +93,7 @@ async function serve(config: Config, log: Log, stopped: Promise<void>): Promise<
     const streams = config.roles.includes('streams') ? makeStreams(config, store, metrics, process_id, log) : null;
     const spans = new RequestSpans(config.tracing, { version: VERSION, metrics, log });
     const { alive: threadsAlive } = callbacks;
-    const phase = new Phase();
+    const phase = new Phase(log);
     const ops: Ops = { ready: () => readiness({ config, store, threadsAlive, cron, phase }), metrics: () => metrics.text() };
     const door = new FrontDoorService({
       config,
@@ -197,6 +199,8 @@ class FrontDoorService implements Service {
       onRequest: ({ route, status, duration_ms }) => requests(route, status, duration_ms),
       log: this.#parts.log,
     });
+    const connections = metrics.gauge('http_connections', {});
+    metrics.beforeSnapshot(() => connections.set(this.#server?.connections ?? 0));
     const url = urlOf(config, this.#server.port);
     this.#parts.log.info({ url, roles: config.roles, partitions: this.#parts.store.partitions }, 'listening');
     if (local !== null) process.stdout.write(greeting({ url, version: VERSION, account: LOCAL_ACCOUNT, ...local }));

@@ -21,9 +21,15 @@ export interface Readiness {
 export class Phase implements Service {
   readonly name = 'phase';
   now: 'starting' | 'running' | 'stopping' = 'starting';
+  readonly #log: Log;
+
+  constructor(log: Log) {
+    this.#log = log;
+  }
 
   async start(): Promise<void> {
     this.now = 'running';
+    this.#log.info('running');
   }
 
   async stop(): Promise<void> {

@@ -3,6 +3,7 @@ import type { MessagePort } from 'node:worker_threads';
 import { type BatchDoc, batchView, progressView, taskEndView } from './api/present.ts';
 import { createLog } from './base/log.ts';
 import type { LogLevel } from './base/log-level.ts';
+import { countFailedCalls } from './failed-calls.ts';
 import { watchLoop } from './metrics/loop.ts';
 import { createMetrics } from './metrics/registry.ts';
 import { type ConnectionSpec, joinStore } from './store/connect.ts';
@@ -35,6 +36,7 @@ export default async function run({ data, port }: JobInput<StreamThreadData>): P
   const log = createLog({ level: data.log_level, fields: { thread } });
   const store = await joinStore({ connection: data.connection, partitions: data.partitions, log, role: 'streams' });
   const metrics = createMetrics();
+  countFailedCalls(metrics, store.client);
   const stopWatching = watchLoop(metrics, thread);
   const post = (message: FromStreamThread, moved: ArrayBuffer[]): void => port.postMessage(message, moved);
   const shard: StreamShard = new StreamShard({

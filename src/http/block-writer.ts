@@ -1,5 +1,6 @@
 // Writes an answer of unknown length at the pace of its reader: slices of a block, longer ones as long as they go out at once, so that little waits
 // in the native code, which tells of room when a part of what it holds has gone, and sends the rest with the next write only.
+import type { OtherCork } from './cork.ts';
 import type { HttpResponse } from './uws.ts';
 
 /** Less than a socket takes that has just become writable, also a small one; and about the most that waits where the reader is slow. */
@@ -10,11 +11,13 @@ export class BlockWriter {
   bytes_out = 0;
   /** null: the answer is over, or its client gone. */
   #res: HttpResponse | null;
+  readonly #cork: OtherCork;
   #wake: (() => void) | null = null;
   #slice_bytes = SLICE_BYTES_MIN;
 
-  constructor(res: HttpResponse) {
+  constructor(res: HttpResponse, cork: OtherCork) {
     this.#res = res;
+    this.#cork = cork;
     res.onWritable(() => {
       this.#resume();
       return true;
@@ -33,8 +36,11 @@ export class BlockWriter {
       if (res === null) return false;
       const slice = block.subarray(at, at + this.#slice_bytes);
       at += slice.length;
-      // Not in a cork: there a small one is always told to be sent.
-      const clear = res.write(slice);
+      let clear = false;
+      // In its own cork a small one is always told to be sent.
+      this.#cork.run(() => {
+        clear = res.write(slice);
+      });
       this.bytes_out += slice.length;
       this.#slice_bytes = clear ? Math.min(2 * this.#slice_bytes, SLICE_BYTES_MAX) : SLICE_BYTES_MIN;
       if (clear) continue;

@@ -1,21 +1,21 @@
-// A cork for answers that turn a request into a WebSocket, once something else was waited for.
+// A cork for what must not be written within its own, once something else was waited for. Outside of any cork that works, but the native code
+// prints a warning for each. So it is done within the cork of another response: one to ourselves, that is never finished.
 //
-// Native code older than uWebSockets #1929 closes some sockets that were upgraded within their own cork: it looks at the
+// An upgrade to a WebSocket: native code older than uWebSockets #1929 closes some sockets that were upgraded within their own cork: it looks at the
 // socket once more as if it still were a response, in memory that it has given back just before (one in some thousand
-// upgrades was closed here). Outside of any cork it works, but writes a warning for each. So the upgrade is done within
-// the cork of another response: one to ourselves, that is never finished.
+// upgrades was closed here). And slices of a block (block-writer.ts): within its own cork a small one is always told to be sent.
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import { type HttpResponse, listen, uws } from './uws.ts';
 
 const LOOPBACK = '127.0.0.1';
 
-export class UpgradeCork {
+export class OtherCork {
   readonly #app = uws.App();
   #client: Socket | null = null;
   #response: HttpResponse | null = null;
 
-  /** Without it, as where there is no loopback, upgrades are written all the same. */
+  /** Without it, as where there is no loopback, all is written the same. */
   async open(): Promise<void> {
     const held = new Promise<void>((resolve) => {
       this.#app.any('/*', (res) => {

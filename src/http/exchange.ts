@@ -7,7 +7,7 @@ import { beginBlocks, beginEvents, type Reply, write } from './answer.ts';
 import { BlockWriter } from './block-writer.ts';
 import { type BodyBudget, BodyReader, type IncomingBody } from './body.ts';
 import { BodyStream } from './body-stream.ts';
-import type { UpgradeCork } from './cork.ts';
+import type { OtherCork } from './cork.ts';
 import type { HttpRequest, HttpResponse, us_socket_context_t } from './uws.ts';
 
 /** What is told about every request, once: no token, no path, nothing that a caller wrote but the method. */
@@ -29,6 +29,7 @@ export interface ExchangeHost {
   readonly budget: BodyBudget;
   readonly request_ms: number;
   readonly draining: boolean;
+  readonly cork: OtherCork;
   onRequest(record: RequestRecord): void;
 }
 
@@ -159,13 +160,13 @@ export class Exchange {
   }
 
   /** Answers an upgrade request: from here on its connection is a WebSocket. Only where the client is there. */
-  upgrade<T>(data: T, cork: UpgradeCork): void {
+  upgrade<T>(data: T): void {
     const head = this.upgrade_head;
     if (head === null) throw new Error('this request did not ask for it');
     this.resume();
     this.done = true;
     const res = this.#res;
-    cork.run(() => {
+    this.#host.cork.run(() => {
       res.writeStatus('101 Switching Protocols').writeHeader('X-Request-Id', this.request_id);
       res.upgrade(data, head.key, head.protocol, head.extensions, head.context);
     });
@@ -208,7 +209,7 @@ export class Exchange {
     if (this.done) return null;
     this.resume();
     this.done = true;
-    const writer = new BlockWriter(this.#res);
+    const writer = new BlockWriter(this.#res, this.#host.cork);
     this.#writer = writer;
     this.#onGone = () => writer.gone();
     beginBlocks(this.#res, type, { 'X-Request-Id': this.request_id, ...this.headers });

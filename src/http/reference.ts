@@ -98,7 +98,7 @@ function text(raw: string): string {
 }
 
 const SHEET = `:root { color-scheme: light dark; }
-body { margin: 0; font: 15px/1.5 system-ui, sans-serif; display: grid; grid-template-columns: 22rem minmax(0, 1fr); }
+body { margin: 0; overflow-wrap: anywhere; font: 15px/1.5 system-ui, sans-serif; display: grid; grid-template-columns: 22rem minmax(0, 1fr); }
 nav { position: sticky; top: 0; height: 100vh; overflow: auto; padding: 0 1rem; border-right: 1px solid #8884; box-sizing: border-box; font-size: 13px; }
 nav ul { list-style: none; padding: 0; }
 nav h2 { font-size: 1em; margin: 1em 0 0; }

@@ -16,6 +16,7 @@ import { type Reply, refusal } from './answer.ts';
 import type { Authenticator } from './auth.ts';
 import { BodyBudget } from './body.ts';
 import { Connections } from './connections.ts';
+import { OtherCork } from './cork.ts';
 import { type EndpointHost, type Quota, serveRoute } from './endpoint.ts';
 import { Exchange, type ExchangeHost, type RequestRecord } from './exchange.ts';
 import { OPENAPI } from './openapi.gen.ts';
@@ -67,6 +68,8 @@ export interface ServerOptions {
 
 export interface Server {
   readonly port: number;
+  /** Open connections, WebSockets too. */
+  readonly connections: number;
   /** Takes no new requests, lets those that run end, and closes all connections at the latest after `deadline_ms`. */
   stop(deadline_ms: number): Promise<void>;
 }
@@ -92,7 +95,13 @@ export class CannotListen extends Error {}
 export async function startServer(options: ServerOptions): Promise<Server> {
   const door = new FrontDoor(options);
   const port = await door.listen(options.host, options.port);
-  return { port, stop: (deadline_ms) => door.stop(deadline_ms) };
+  return {
+    port,
+    get connections() {
+      return door.connections;
+    },
+    stop: (deadline_ms) => door.stop(deadline_ms),
+  };
 }
 
 class FrontDoor implements ExchangeHost, EndpointHost, OpsHost {
@@ -109,6 +118,7 @@ class FrontDoor implements ExchangeHost, EndpointHost, OpsHost {
   readonly budget: BodyBudget;
   readonly onRequest: (record: RequestRecord) => void;
   readonly streams: Streams | null;
+  readonly cork = new OtherCork();
   draining = false;
 
   readonly #tracing: RequestTracing | null;
@@ -189,15 +199,20 @@ class FrontDoor implements ExchangeHost, EndpointHost, OpsHost {
   }
 
   async listen(host: string, port: number): Promise<number> {
-    await this.streams?.start();
+    await this.cork.open();
     const socket = await listen(this.#app, host, port);
     if (socket === false) {
       this.streams?.stop();
       this.#pending.stop();
+      this.cork.close();
       throw new CannotListen(`Cannot listen on ${host}:${port}: ${await whyNot(host, port)}.`);
     }
     this.#listening = socket;
     return uws.us_socket_local_port(socket);
+  }
+
+  get connections(): number {
+    return this.#connections.open;
   }
 
   stop(deadline_ms: number): Promise<void> {
@@ -217,6 +232,7 @@ class FrontDoor implements ExchangeHost, EndpointHost, OpsHost {
     this.#app.close();
     this.streams?.stop();
     this.#pending.stop();
+    this.cork.close();
   }
 
   /** Everything of `req` is read in here, before the first wait. */

@@ -3,7 +3,6 @@
 import { monotonicMs } from '../base/clock.ts';
 import type { StreamHub, StreamOutlet } from '../streams/hub.ts';
 import { ENDS, type StreamEnd, type StreamGrant } from '../streams/messages.ts';
-import { UpgradeCork } from './cork.ts';
 import type { Exchange } from './exchange.ts';
 import type { HttpRequest, HttpResponse, TemplatedApp, us_socket_context_t, WebSocket } from './uws.ts';
 
@@ -48,7 +47,6 @@ export class Streams implements StreamOutlet {
   readonly #meter: StreamMeter;
   readonly #readers = new Map<string, Reader>();
   readonly #topics = new Map<string, Set<Reader>>();
-  readonly #cork = new UpgradeCork();
   readonly #holds: (token: string) => Promise<boolean>;
   /** Runs while there are readers. */
   #timer: NodeJS.Timeout | null = null;
@@ -63,15 +61,9 @@ export class Streams implements StreamOutlet {
     hub.outlet = this;
   }
 
-  /** Before the first stream. */
-  start(): Promise<void> {
-    return this.#cork.open();
-  }
-
   /** After `endAll`. */
   stop(): void {
     this.#rest();
-    this.#cork.close();
   }
 
   /** A place that no stream takes. */
@@ -82,7 +74,7 @@ export class Streams implements StreamOutlet {
   /** Answers the request with the stream, which ends with its token; where its client is gone, gives the place back. */
   begin(x: Exchange, kind: 'websocket' | 'events', grant: StreamGrant, token: string | null): void {
     if (x.done) return this.giveBack(grant);
-    if (kind === 'websocket') return x.upgrade<SocketData>({ reader: new SocketReader(grant, token) }, this.#cork);
+    if (kind === 'websocket') return x.upgrade<SocketData>({ reader: new SocketReader(grant, token) });
     const reader: EventReader = new EventReader(grant, token, (end) => this.#closed(reader, end));
     reader.attach(x.startEvents(() => reader.gone()));
     this.#opened(reader);

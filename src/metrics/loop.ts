@@ -7,7 +7,7 @@ import { monitorEventLoopDelay, performance } from 'node:perf_hooks';
 import type { Metrics } from './registry.ts';
 
 const RESOLUTION_MS = 10;
-const QUANTILES = ['0.5', '0.99', '1'] as const;
+const PERCENTILES = [50, 99, 100] as const;
 const LOOK_MS = 1_000;
 /** Of its time a thread must be at work for the monitor to begin, and to go on, which takes up to two hundredths by itself: a fifth of that work at most. */
 const BUSY_SHARE = 0.1;
@@ -20,7 +20,10 @@ const TIMER_MS = 2;
 /** Sets `event_loop_lag_seconds` of `thread` at each snapshot or text, over the time since the last. Returns what ends it. */
 export function watchLoop(metrics: Metrics, thread: string): () => void {
   const monitor = monitorEventLoopDelay({ resolution: RESOLUTION_MS });
-  const gauges = QUANTILES.map((quantile) => ({ quantile, gauge: metrics.gauge('event_loop_lag_seconds', { thread, quantile }) }));
+  const gauges = PERCENTILES.map((percentile) => ({
+    percentile,
+    gauge: metrics.gauge('event_loop_lag_seconds', { thread, percentile: String(percentile) }),
+  }));
   let running = monitor.enable();
   let calm_looks = 0;
   let late_ms = 0;
@@ -39,11 +42,11 @@ export function watchLoop(metrics: Metrics, thread: string): () => void {
   };
   const timer = setInterval(look, LOOK_MS).unref();
   metrics.beforeSnapshot(() => {
-    for (const { quantile, gauge } of gauges) {
+    for (const { percentile, gauge } of gauges) {
       // The monitor counts its own interval as delay; nanoseconds.
-      const ns = quantile === '1' ? monitor.max : monitor.percentile(Number(quantile) * 100);
+      const ns = percentile === 100 ? monitor.max : monitor.percentile(percentile);
       const seen_s = monitor.count === 0 ? 0 : Math.max(0, ns / 1e9 - RESOLUTION_MS / 1e3);
-      gauge.set(quantile === '1' ? Math.max(seen_s, late_ms / 1e3) : seen_s);
+      gauge.set(percentile === 100 ? Math.max(seen_s, late_ms / 1e3) : seen_s);
     }
     monitor.reset();
     late_ms = 0;

@@ -206,9 +206,13 @@ function addAll(into: Series | undefined, from: Readonly<Record<string, readonly
   }
 }
 
-/** Without those of the event loop's delay: `event_loop_lag_seconds` says it of each thread, and does not wake an idle one for it. */
+/**
+ * Without those of the event loop's delay: `event_loop_lag_seconds` says it of each thread, and does not wake an idle one for it; and without the gauges that are
+ * named like counters.
+ */
 function registerProcess(prom: typeof Prom, registry: Prom.Registry): void {
   prom.collectDefaultMetrics({ register: registry, eventLoopMonitoringPrecision: 3_600_000 });
+  for (const of of ['handles', 'requests', 'resources']) registry.removeSingleMetric(`nodejs_active_${of}_total`);
   for (const of of ['min', 'max', 'mean', 'stddev', 'p50', 'p90', 'p99']) registry.removeSingleMetric(`nodejs_eventloop_lag_${of}_seconds`);
 }
 

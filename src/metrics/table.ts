@@ -130,8 +130,8 @@ export const METRICS = {
   },
   event_loop_lag_seconds: {
     kind: 'gauge',
-    help: 'Delay of the event loop of a thread since the last look, by quantile: 0.5, 0.99, 1.',
-    labels: ['thread', 'quantile'],
+    help: 'Delay of the event loop of a thread since the last look, by percentile: 50, 99, 100.',
+    labels: ['thread', 'percentile'],
     merge: 'max',
     question: 'Is a thread out of processor time?',
   },
@@ -144,7 +144,7 @@ export const METRICS = {
   },
   redis_errors_total: {
     kind: 'counter',
-    help: 'Calls to Redis that failed, by kind: unavailable, other.',
+    help: 'Calls of scripts in Redis that failed, by kind: unavailable (out of reach, overloaded, failing over), other (a fault of ours).',
     labels: ['kind'],
     question: 'Is Redis out of reach?',
   },

@@ -5,7 +5,7 @@ import { type Clock, monotonicMs } from '../base/clock.ts';
 import type { Log } from '../base/log.ts';
 import { type ConnectionSpec, describe, type StoreKind } from './address.ts';
 import { createProbe, reason } from './client.ts';
-import { StoreRefused } from './errors.ts';
+import { isUnavailable, StoreRefused } from './errors.ts';
 
 /** A machine that is being set up starts Redis and Sluice at once. */
 export const REACH_WAIT_MS = 10_000;
@@ -75,6 +75,25 @@ export async function checkMasters(cluster: Cluster, wait_ms: number, clock: Clo
     }
     if (fault === null) return;
     if (clock() >= give_up_ms) throw new StoreRefused(`The Redis Cluster is not ready: ${fault}. All slots must be served.`);
+    await pause(POLL_MS);
+  }
+}
+
+/** Repeats a step of the start, which must be harmless twice, while the store cannot serve it, for up to `wait_ms`: a Cluster may fail over meanwhile. */
+export async function patiently<T>(
+  spec: ConnectionSpec,
+  step: () => Promise<T>,
+  wait_ms = REACH_WAIT_MS,
+  clock: Clock = monotonicMs,
+): Promise<T> {
+  const give_up_ms = clock() + wait_ms;
+  while (true) {
+    try {
+      return await step();
+    } catch (error) {
+      if (!isUnavailable(error)) throw error;
+      if (clock() >= give_up_ms) throw new StoreRefused(`Cannot use ${describe(spec)}: ${reason(error)}`, { cause: error });
+    }
     await pause(POLL_MS);
   }
 }

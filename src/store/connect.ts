@@ -4,7 +4,7 @@ import { Cluster } from 'ioredis';
 import type { Log } from '../base/log.ts';
 import { endsWithin } from '../base/timing.ts';
 import { type ConnectionSpec, parseRedisUrl, type StoreKind, socketSpec } from './address.ts';
-import { awaitServer, checkMasters, REACH_WAIT_MS } from './checks.ts';
+import { awaitServer, checkMasters, patiently, REACH_WAIT_MS } from './checks.ts';
 import { openConnection } from './client.ts';
 import { startEmbedded } from './embedded.ts';
 import { StoreRefused } from './errors.ts';
@@ -16,6 +16,7 @@ import type { RedisClient } from './script.ts';
 import { PARTITIONS_MAX } from './tags.ts';
 
 export type { ConnectionSpec, StoreKind } from './address.ts';
+export { patiently } from './checks.ts';
 export { openConnection } from './client.ts';
 export { isUnavailable, StoreRefused } from './errors.ts';
 export type { Hints } from './hints.ts';
@@ -62,10 +63,11 @@ export async function openStore(options: StoreOptions): Promise<Store> {
   try {
     const connection = embedded === null ? readUrl(options.redis_url ?? '') : socketSpec(embedded.socket);
     await awaitServer(connection, log, wait_ms);
-    client = await openConnection(connection, { role, log }, wait_ms);
-    if (client instanceof Cluster) await checkMasters(client, wait_ms);
-    const partitions = await settlePartitions(client, options.partitions, log);
-    return makeStore(client, connection, partitions, log, role, async () => embedded?.stop());
+    const opened = await openConnection(connection, { role, log }, wait_ms);
+    client = opened;
+    if (opened instanceof Cluster) await checkMasters(opened, wait_ms);
+    const partitions = await patiently(connection, () => settlePartitions(opened, options.partitions, log), wait_ms);
+    return makeStore(opened, connection, partitions, log, role, async () => embedded?.stop());
   } catch (error) {
     client?.disconnect();
     await embedded?.stop();

@@ -80,6 +80,9 @@ interface Queueing {
   [QUEUED]?: Map<number, Queued>;
 }
 
+/** A client emits this, with the error, for each call of a script that failed: for whoever counts them. */
+export const CALL_FAILED = 'callFailed';
+
 /** Makes the typed caller of one script. */
 export function script<K extends object, A extends object, R>(source: ScriptSource): Script<K, A, R> {
   // A thread calls some of all scripts: the hash of one is made when that is called first.
@@ -92,13 +95,13 @@ export function script<K extends object, A extends object, R>(source: ScriptSour
     try {
       return await first();
     } catch (error) {
-      if (!isNoScript(error)) throw located(error, self);
+      if (!isNoScript(error)) throw failed(redis, error, self);
       cut = wasCut(error);
     }
     try {
       return await (buffer ? redis.callBuffer('eval', [textOf(source), count, ...wire]) : redis.eval(textOf(source), count, wire));
     } catch (error) {
-      throw located(cut ? unsure(error) : error, self);
+      throw failed(redis, cut ? unsure(error) : error, self);
     }
   };
   const evalsha = (redis: RedisClient, wire: Wire, buffer: boolean): Promise<unknown> =>
@@ -160,7 +163,7 @@ export async function execPipeline(redis: RedisClient, pipeline: ChainableComman
   }
   return replies.map(([error, reply, late], at) => {
     const item = items.get(at);
-    return error !== null && item !== undefined ? [located(error, item.script), undefined, late] : [error, reply, late];
+    return error !== null && item !== undefined ? [failed(redis, error, item.script), undefined, late] : [error, reply, late];
   });
 }
 
@@ -211,6 +214,11 @@ function asText(source: ScriptSource, name: string, value: unknown): string {
 
 function isNoScript(error: unknown): error is Error {
   return error instanceof Error && error.message.startsWith('NOSCRIPT');
+}
+
+function failed<E>(redis: RedisClient, error: E, source: Known): E {
+  redis.emit(CALL_FAILED, error);
+  return located(error, source);
 }
 
 /** Turns `user_script:12` in an error into the file and line a person can open. */

@@ -7,6 +7,7 @@ import { after, test } from 'node:test';
 import { setImmediate } from 'node:timers/promises';
 import { beginBlocks } from '../../src/http/answer.ts';
 import { BlockWriter } from '../../src/http/block-writer.ts';
+import { OtherCork } from '../../src/http/cork.ts';
 import { type HttpResponse, listen, uws } from '../../src/http/uws.ts';
 
 const BLOCK_BYTES = 10_000_000;
@@ -23,8 +24,11 @@ test('of blocks of 10 MB a slow reader has what was written, but for what the ke
   const block = Buffer.alloc(BLOCK_BYTES, 'x');
   let read = 0;
   let unread_max = 0;
+  const cork = new OtherCork();
+  await cork.open();
+  after(() => cork.close());
   const app = uws.App().get('/*', (res) => {
-    const writer = new BlockWriter(res);
+    const writer = new BlockWriter(res, cork);
     res.onAborted(() => writer.gone());
     beginBlocks(res, 'application/json', {});
     void (async () => {
@@ -76,7 +80,7 @@ test('where a socket takes little at a time, little waits for it', async () => {
     cork: (run: () => void) => run(),
     end: () => {},
   } as unknown as HttpResponse;
-  const writer = new BlockWriter(socket);
+  const writer = new BlockWriter(socket, new OtherCork());
   const written = writer.write(Buffer.alloc(BYTES));
   let done = false;
   void written.then(() => {

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { readdirSync, readFileSync } from 'node:fs';
 import { test } from 'node:test';
 import { watchLoop } from '../../src/metrics/loop.ts';
 import { createMetrics } from '../../src/metrics/registry.ts';
@@ -105,11 +106,23 @@ test('a blocked event loop shows in its gauge', async () => {
   const end_ms = performance.now() + 200;
   while (performance.now() < end_ms);
   await new Promise((resolve) => setTimeout(resolve, 30));
-  const [worst = 0] = metrics.snapshot()['event_loop_lag_seconds']?.['main\u00011'] ?? [];
+  const [worst = 0] = metrics.snapshot()['event_loop_lag_seconds']?.['main\u0001100'] ?? [];
   stop();
   assert.ok(worst > 0.1 && worst < 2, String(worst));
 });
 
 test('the process itself is measured too where asked for', async () => {
   assert.match(await createMetrics({ process_metrics: true }).text(), /^process_resident_memory_bytes \d+$/m);
+});
+
+test('each row of the table is set by somebody', () => {
+  const sources = readdirSync('src', { recursive: true, encoding: 'utf8' })
+    .filter((file) => file.endsWith('.ts') && !file.endsWith('.gen.ts') && !['metrics/table.ts', 'metrics/alerts.ts'].includes(file))
+    .map((file) => readFileSync(`src/${file}`, 'utf8'));
+  for (const name of Object.keys(METRICS)) {
+    assert.ok(
+      sources.some((text) => text.includes(`'${name}'`)),
+      name,
+    );
+  }
 });

@@ -131,8 +131,10 @@ function Row({ batch, live, onEnd }: { batch: Item; live: boolean; onEnd(): void
   const { status, stats } = newest(batch, progress);
   return (
     <tr>
-      <td>
-        <a href={`#/batches/${batch.id}`}>{batch.description ?? shortId(batch.id)}</a>
+      <td class="name">
+        <a class="clamped" href={`#/batches/${batch.id}`}>
+          {batch.description ?? shortId(batch.id)}
+        </a>
         <Labels labels={batch.labels} />
       </td>
       <td>
