@@ -4,7 +4,6 @@
 // An upgrade to a WebSocket: native code older than uWebSockets #1929 closes some sockets that were upgraded within their own cork: it looks at the
 // socket once more as if it still were a response, in memory that it has given back just before (one in some thousand
 // upgrades was closed here). And slices of a block (block-writer.ts): within its own cork a small one is always told to be sent.
-import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import { type HttpResponse, listen, uws } from './uws.ts';
 
@@ -28,10 +27,12 @@ export class OtherCork {
     });
     const socket = await listen(this.#app, LOOPBACK, 0);
     if (socket === false) return;
-    this.#client = connect(uws.us_socket_local_port(socket), LOOPBACK).unref();
-    this.#client.on('error', () => {}); // Shows as a response that is gone.
-    this.#client.write(`GET / HTTP/1.1\r\nHost: ${LOOPBACK}\r\n\r\n`);
-    await Promise.race([held, once(this.#client, 'close')]);
+    const client = connect(uws.us_socket_local_port(socket), LOOPBACK).unref();
+    this.#client = client;
+    client.on('error', () => {}); // Shows as a response that is gone.
+    const closed = new Promise<void>((resolve) => client.once('close', () => resolve()));
+    client.write(`GET / HTTP/1.1\r\nHost: ${LOOPBACK}\r\n\r\n`);
+    await Promise.race([held, closed]);
     uws.us_listen_socket_close(socket);
   }
 

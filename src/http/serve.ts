@@ -127,6 +127,7 @@ class FrontDoor implements ExchangeHost, EndpointHost, OpsHost {
   readonly #router = new Router<Named>();
   readonly #pending = new Pending();
   readonly #connections: Connections;
+  readonly #serves_api: boolean;
   #listening: us_listen_socket | null = null;
   #stopped: Promise<void> | null = null;
 
@@ -151,6 +152,7 @@ class FrontDoor implements ExchangeHost, EndpointHost, OpsHost {
     this.#tracing = options.tracing ?? null;
     this.#log = options.log;
     this.#connections = new Connections(options.connections_max ?? null);
+    this.#serves_api = options.api !== null;
     this.#addOps(options.api === null ? OPS_ROUTES.filter(({ name }) => name !== 'openapi') : OPS_ROUTES);
     if (options.api !== null) {
       this.#addRoutes(options.api);
@@ -199,7 +201,7 @@ class FrontDoor implements ExchangeHost, EndpointHost, OpsHost {
   }
 
   async listen(host: string, port: number): Promise<number> {
-    await this.cork.open();
+    if (this.#serves_api) await this.cork.open();
     const socket = await listen(this.#app, host, port);
     if (socket === false) {
       this.streams?.stop();

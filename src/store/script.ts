@@ -80,7 +80,7 @@ interface Queueing {
   [QUEUED]?: Map<number, Queued>;
 }
 
-/** A client emits this, with the error, for each call of a script that failed: for whoever counts them. */
+/** A client emits this, with the error, for each call of a script that failed and each pipeline that could not be sent: for whoever counts them. */
 export const CALL_FAILED = 'callFailed';
 
 /** Makes the typed caller of one script. */
@@ -147,7 +147,7 @@ export function script<K extends object, A extends object, R>(source: ScriptSour
  */
 export async function execPipeline(redis: RedisClient, pipeline: ChainableCommander): Promise<PipelineReply[]> {
   const items = (pipeline as Queueing)[QUEUED];
-  const replies: PipelineReply[] = ((await pipeline.exec()) ?? []).map(([error, reply]) => [error, reply, false] as const);
+  const replies = await send(redis, pipeline, false);
   if (items === undefined) return replies;
   // First with each missing text sent once. A server that lost it again in between (a failover) gets the text with every call.
   for (const whole of [false, true]) {
@@ -184,7 +184,15 @@ async function resend(redis: RedisClient, missing: readonly [number, Queued][], 
     else if (known) pipeline.evalsha(source.sha, count, wire);
     else pipeline.eval(textOf(source), count, wire);
   }
-  return ((await pipeline.exec()) ?? []).map(([error, reply]) => [error, reply, true] as const);
+  return send(redis, pipeline, true);
+}
+
+async function send(redis: RedisClient, pipeline: ChainableCommander, late: boolean): Promise<PipelineReply[]> {
+  const replies = await pipeline.exec().catch((error: unknown) => {
+    redis.emit(CALL_FAILED, error);
+    throw error;
+  });
+  return (replies ?? []).map(([error, reply]) => [error, reply, late] as const);
 }
 
 /** KEYS, then the open-ended list, then the named arguments: the script takes these off the end of ARGV. */

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
+import { fileURLToPath } from 'node:url';
 import { isTokenText, lookupToken, tokenHash } from '../../src/store/tokens.ts';
 import { startRedis } from '../helpers/redis.ts';
 import { freshDir, sluice as run } from './sluice.ts';
@@ -115,6 +116,9 @@ describe('the command line', () => {
     assert.match(nowhere.err, /There is no data directory/);
     const away = await sluice('token list', { SLUICE_REDIS_URL: `unix://${dir}/nobody` });
     assert.deepEqual([away.code, away.out], [3, '']);
+    const unusable = await sluice('serve', { SLUICE_DATA_DIR: join(fileURLToPath(import.meta.url), 'data') });
+    assert.deepEqual([unusable.code, unusable.out], [3, '']);
+    assert.match(unusable.err, /^The data directory .* cannot be used: /);
     const wrong = await sluice('token list', { SLUICE_PORT: 'x' });
     assert.deepEqual([wrong.code, wrong.err.includes('SLUICE_PORT')], [2, true]);
   });

@@ -310,6 +310,7 @@ describe('an express', () => {
     const answered = new Promise<void>((done) => {
       answer = done;
     });
+    await until(() => held.under_way === 0, 5_000, 'all turns to be answered');
     held.meanwhile = () => answered;
     pump.glance();
     await until(() => held.meanwhile === null, 5_000, 'a look that is not answered');

@@ -114,3 +114,11 @@ test('a reader who is slow holds up nobody, costs next to nothing and gets all; 
   assert.equal(text.split('\n').length, 20_001);
   assert.ok(text.length > 20e6);
 });
+
+test('nothing of all that was worth a warning', async () => {
+  assert.equal(await engine.stop(), 0);
+  assert.deepEqual(
+    engine.logs().filter((line) => line.includes('uWS')),
+    [],
+  );
+});

@@ -1,6 +1,7 @@
 // A server that starts while Redis cannot serve all of it.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { socketSpec } from '../../src/store/address.ts';
 import { patiently } from '../../src/store/checks.ts';
 import { StoreRefused } from '../../src/store/errors.ts';
 import { keys } from '../../src/store/keys.ts';
@@ -18,7 +19,7 @@ test('a server that starts while a Cluster fails over waits for it', async () =>
   await cluster.stop();
 });
 
-const SPEC = { kind: 'single', path: '/nowhere', host: '', port: 0 } as Parameters<typeof patiently>[0];
+const SPEC = socketSpec('/nowhere');
 
 test('a step of the start is repeated while the store cannot serve it, and for no other reason', async () => {
   let steps = 0;

@@ -115,7 +115,7 @@ test('the process itself is measured too where asked for', async () => {
   assert.match(await createMetrics({ process_metrics: true }).text(), /^process_resident_memory_bytes \d+$/m);
 });
 
-test('each row of the table is set by somebody', () => {
+test('each row of the table is named by a source', () => {
   const sources = readdirSync('src', { recursive: true, encoding: 'utf8' })
     .filter((file) => file.endsWith('.ts') && !file.endsWith('.gen.ts') && !['metrics/table.ts', 'metrics/alerts.ts'].includes(file))
     .map((file) => readFileSync(`src/${file}`, 'utf8'));

@@ -36,7 +36,8 @@ for (const [how, run] of Object.entries({ 'one by one': call, 'in a pipeline': p
     const counted = counting(client);
     await run(client);
     assert.deepEqual(await counted(), ['sluice_redis_errors_total{kind="unavailable"} 0', 'sluice_redis_errors_total{kind="other"} 0']);
-    // Of the wrong type.
+    // Of the wrong type, for a script that the server has to be sent first.
+    await redis.script('FLUSH');
     await redis.set(keys.partition(0), 'x');
     await assert.rejects(run(client), /WRONGTYPE/);
     assert.deepEqual(await counted(), ['sluice_redis_errors_total{kind="unavailable"} 0', 'sluice_redis_errors_total{kind="other"} 1']);

@@ -52,6 +52,8 @@ export function operations({ client, engine, nobody, receiver }: Stage): void {
     };
     await until(counted, 5_000, 'the counters to grow');
     const text = await metrics(engine.url);
+    // The one that it is read over.
+    assert.ok(sum(text, 'sluice_http_connections') >= 1);
     for (const name of NAMED) assert.match(text, new RegExp(`^# TYPE ${name} (counter|gauge|histogram)$`, 'm'));
     for (const secret of ['acme', id, receiver.url, path]) assert.ok(!text.includes(secret), secret);
   });
