@@ -55,6 +55,7 @@ local lane_bell = false
 --   reset(lane)                     forgets used units
 --   adapt(lane, before)             the numbers have changed; `before` are the old ones
 --   ahead                           optional: whether starts may be granted before their time
+--   room(lane)                      optional: the units that may start now, where those are fewer than lane.free
 --   runs_dry(lane)                  optional: when (v) units that could be taken begin to be lost
 --   spare(lane, late_ms)            optional, of units that drip in: whether it has more left than starts that are late by so much can make of it
 --   life(lane, granted_ms)          optional: for how long (ms) what was granted then may start, where that ends with an interval

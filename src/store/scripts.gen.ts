@@ -852,7 +852,7 @@ local LANE_FIELDS = { 'account', 'name', 'kind', 'form', 'max', 'rate', 'interva
   'last', 'hold', 'opens', 'lost' }`];
 const piece_63: Piece = ["lua/lib/lane.lua", 40, `local LANE_TEXTS = { account = true, name = true, kind = true, form = true, cooldown = true }`];
 const piece_64: Piece = ["lua/lib/lane.lua", 45, `local lanes_loaded, lanes_by_core = {}, {}`];
-const piece_65: Piece = ["lua/lib/lane.lua", 63, `local machines = {}`];
+const piece_65: Piece = ["lua/lib/lane.lua", 64, `local machines = {}`];
 const piece_66: Piece = ["lua/lib/limiter/aligned.lua", 2, `do
   local function aligned_us(lane) return lane.interval_s * 1000000 end
 
@@ -896,6 +896,7 @@ end`];
 const piece_67: Piece = ["lua/lib/limiter/level.lua", 9, `do
   local LEVEL_LOG_MAX = 128
   local LEVEL_EXACT_MAX = 9000000000
+  local LEVEL_GUARD_US, LEVEL_GUARD_PART = 2000, 4 -- what drips in within that time is left free in a bucket that is not empty; a part of all at most
   local LEVEL_DEBT = 2 -- points that were charged afterwards raise the level to so many capacities at most
 
   local function level_scale(lane) return lane.rate * lane.interval_s > LEVEL_EXACT_MAX and 1000 or 1 end
@@ -917,6 +918,12 @@ const piece_67: Piece = ["lua/lib/limiter/level.lua", 9, `do
   local function level_set(lane, n, rem)
     lane.n, lane.rem = level_of(lane, n, rem)
     lane.free = math.max(0, lane.max - lane.n)
+  end
+
+
+  local function level_guard(lane)
+    if lane.n == 0 then return 0 end
+    return math.floor(math.min(lane.rate / lane.interval_s * LEVEL_GUARD_US / 1000000, lane.max / LEVEL_GUARD_PART))
   end
 
 
@@ -983,12 +990,13 @@ const piece_67: Piece = ["lua/lib/limiter/level.lua", 9, `do
       lane.free = math.max(0, lane.max - lane.n)
     end,
     next = function(lane, cost)
-      local units = lane.n + cost - lane.max
+      local units = math.min(lane.n, lane.n + cost - lane.max + level_guard(lane))
       if units <= 0 then return lane.v end
       local interval = lane.interval_s * 1000000 / level_scale(lane)
       local wait = math.floor(units / lane.rate) * interval + math.ceil(((units % lane.rate) * interval - lane.rem) / lane.rate)
       return (lane.at + wait) * level_scale(lane)
     end,
+    room = function(lane) return math.max(0, lane.free - level_guard(lane)) end,
 
     runs_dry = function(lane) return machines.level.next(lane, lane.max) end,
     take = function(lane, units)
@@ -1266,8 +1274,8 @@ const piece_69: Piece = ["lua/lib/limiter/window.lua", 4, `do
     end,
   }
 end`];
-const piece_70: Piece = ["lua/lib/lane.lua", 67, `local function lane_text(number) return string.format('%.0f', number) end`];
-const piece_71: Piece = ["lua/lib/lane.lua", 72, `local function lane_load(core, now_us)
+const piece_70: Piece = ["lua/lib/lane.lua", 68, `local function lane_text(number) return string.format('%.0f', number) end`];
+const piece_71: Piece = ["lua/lib/lane.lua", 73, `local function lane_load(core, now_us)
   local lane = lanes_by_core[core]
   if lane then return lane end
   lane = { core = core, key = root .. 'lane:' .. core, entries = {}, changed = {}, batches = {}, tallies = {}, idle = 0,
@@ -1316,8 +1324,8 @@ local function record_reply(lane)
   reply[#reply + 1] = not paused and '' or lane.pause < math.huge and lane_text((lane.pause - lane.skew) / 1000) or 'inf'
   return reply
 end`];
-const piece_73: Piece = ["lua/lib/lane.lua", 69, `local function lane_limited(lane) return lane.account and not lane.deleted end`];
-const piece_74: Piece = ["lua/lib/lane.lua", 114, `local function lane_settle(lane)
+const piece_73: Piece = ["lua/lib/lane.lua", 70, `local function lane_limited(lane) return lane.account and not lane.deleted end`];
+const piece_74: Piece = ["lua/lib/lane.lua", 115, `local function lane_settle(lane)
   local machine = lane_limited(lane) and machines[lane.form]
   lane.machine = machine
   if not lane.settled and machine then machine.settle(lane) end
@@ -1382,14 +1390,14 @@ end
 local function tally_write(lane)
   call('HSET', lane.key .. ':use', unpack(lane.tally_fields, 1, #lane.tally_fields))
 end`];
-const piece_80: Piece = ["lua/lib/lane.lua", 132, `local function lane_entry_text(lane, range, from, to, kind, cost)
+const piece_80: Piece = ["lua/lib/lane.lua", 133, `local function lane_entry_text(lane, range, from, to, kind, cost)
   return string.format('%s|%s,%.0f,%.0f,%s,%s,%s,%s;%s,%s,%s,%.0f,%.0f', range.flow, range.core, from, to, range.attempts,
     range.recoveries, range.timeout_s, range.due_ms, lane.core, kind, cost, range.first_ms, range.valid_ms)
 end`];
-const piece_81: Piece = ["lua/lib/lane.lua", 198, `local function lane_wake(lane, at_us)
+const piece_81: Piece = ["lua/lib/lane.lua", 199, `local function lane_wake(lane, at_us)
   if not lane.wake or at_us < lane.wake then lane.wake = at_us end
 end`];
-const piece_82: Piece = ["lua/lib/lane.lua", 301, `local function lane_plan()
+const piece_82: Piece = ["lua/lib/lane.lua", 302, `local function lane_plan()
   for _, lane in ipairs(lanes_loaded) do tally_plan(lane) end
 end
 
@@ -1480,7 +1488,7 @@ local function lane_write()
   end
   if lane_bell then call('SPUBLISH', root .. 'bell', 'l') end
 end`];
-const piece_83: Piece = ["lua/lib/lane.lua", 106, `local function lane_closed_until(lane)
+const piece_83: Piece = ["lua/lib/lane.lua", 107, `local function lane_closed_until(lane)
   local at = math.max(lane.pause or 0, lane.cool or 0)
   return at > lane.v and at or nil
 end`];
@@ -1609,14 +1617,14 @@ local function lost_write()
   end
 end`];
 const piece_105: Piece = ["lua/lib/lane.lua", 44, `local LANE_HEARD_MS = 50`];
-const piece_106: Piece = ["lua/lib/lane.lua", 123, `local function lane_read(text)
+const piece_106: Piece = ["lua/lib/lane.lua", 124, `local function lane_read(text)
   local flow, core, from, to, attempts, recoveries, timeout_s, due_ms, kind, cost, first_ms, valid_ms =
     string.match(text, '^([^|]+)|(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%d+);%w+,(%a)!?,(%d+),(%d+),(%d+)')
   return { flow = flow, core = core, from = tonumber(from), to = tonumber(to), attempts = attempts, recoveries = recoveries,
     timeout_s = timeout_s, due_ms = due_ms, kind = kind, cost = tonumber(cost), first_ms = tonumber(first_ms),
     valid_ms = tonumber(valid_ms) }
 end`];
-const piece_107: Piece = ["lua/lib/lane.lua", 141, `local function lane_entry_read(key, text)
+const piece_107: Piece = ["lua/lib/lane.lua", 142, `local function lane_entry_read(key, text)
   local arrived, place, entry, left = string.match(text, '^(%d+) (%d+) (%S+)(.*)$')
   local range = lane_read(entry)
   range.key, range.arrived, range.place = key, tonumber(arrived), tonumber(place)
@@ -1629,7 +1637,7 @@ end
 
 
 local function lane_tasks(range) return range.to - range.from + 1 - (range.left and #range.left or 0) end`];
-const piece_108: Piece = ["lua/lib/lane.lua", 159, `local function lane_entry(lane, key)
+const piece_108: Piece = ["lua/lib/lane.lua", 160, `local function lane_entry(lane, key)
   local range = lane.entries[key]
   if range ~= nil then return range end
   local text = call('HGET', lane.key .. ':e', key)
@@ -1666,11 +1674,11 @@ local function lane_count(lane, range, tasks)
   if lane.waiting > lane.queued_max then lane.queued_max = lane.waiting end
   if range.place + range.from >= lane.seen then lane.fresh = lane.fresh + tasks end
 end`];
-const piece_109: Piece = ["lua/lib/lane.lua", 203, `local function lane_invalid_at(lane, range)
+const piece_109: Piece = ["lua/lib/lane.lua", 204, `local function lane_invalid_at(lane, range)
   if range.valid_ms > 0 then return range.valid_ms * 1000 end
   return lane_limited(lane) and lane.valid_s and range.first_ms * 1000 + lane.valid_s * 1000000 or math.huge
 end`];
-const piece_110: Piece = ["lua/lib/lane.lua", 255, `local function lane_take(lane, range, from)
+const piece_110: Piece = ["lua/lib/lane.lua", 256, `local function lane_take(lane, range, from)
   local passed, left = 0, nil
   for _, index in ipairs(range.left or {}) do
     if index > from then
@@ -3177,7 +3185,7 @@ end`], piece_100, piece_101, piece_102, piece_84, piece_85, piece_103, piece_86,
 local now_ms = math.floor(now_us / 1000)
 
 source_ms = math.max(source_ms, now_us / 1000 - ahead_ms)
-local kinds = {}`], piece_62, piece_76, piece_63, piece_77, piece_105, piece_64, piece_78, piece_65, piece_66, piece_67, piece_68, piece_69, piece_79, piece_70, piece_73, piece_71, piece_74, piece_106, piece_80, ["lua/lib/lane.lua", 138, `local function lane_key(range) return range.core .. ',' .. lane_text(range.to) .. ',' .. range.attempts end`], piece_107, piece_108, piece_81, piece_109, ["lua/lib/lane.lua", 208, `local function lane_add(lane, range)
+local kinds = {}`], piece_62, piece_76, piece_63, piece_77, piece_105, piece_64, piece_78, piece_65, piece_66, piece_67, piece_68, piece_69, piece_79, piece_70, piece_73, piece_71, piece_74, piece_106, piece_80, ["lua/lib/lane.lua", 139, `local function lane_key(range) return range.core .. ',' .. lane_text(range.to) .. ',' .. range.attempts end`], piece_107, piece_108, piece_81, piece_109, ["lua/lib/lane.lua", 209, `local function lane_add(lane, range)
   if lane.waiting == 0 then lane_wake(lane, lane.now) end
   local invalid_at = lane_invalid_at(lane, range)
   if invalid_at < math.huge then lane_wake(lane, invalid_at) end
@@ -3221,7 +3229,7 @@ local function lane_return(lane, range, place)
   lane_add(lane, range)
 
   lane_wake(lane, lane.now)
-end`], piece_110, ["lua/lib/lane.lua", 279, `local function lane_drop(lane, core)
+end`], piece_110, ["lua/lib/lane.lua", 280, `local function lane_drop(lane, core)
   local batch = lane_batch(lane, core)
   if batch.waiting == 0 then return end
   batch.over, batch.over_tasks = lane.seq, batch.over_tasks + batch.waiting
@@ -4027,7 +4035,7 @@ local meta = KEYS[1]
 local lanes_max = tonumber(ARGV[1])
 local tasks_max = tonumber(ARGV[2])
 local ahead_us = tonumber(ARGV[3])
-local now_us = tonumber(ARGV[4]) or (function() local t = redis.call('TIME') return t[1] * 1000000 + t[2] end)()`], piece_0, piece_62, piece_76, piece_63, piece_77, piece_105, piece_64, piece_78, piece_65, piece_66, piece_67, piece_68, piece_69, piece_79, piece_70, piece_73, piece_71, piece_83, ["lua/lib/lane.lua", 112, `local function lane_is_held(lane) return lane.real / 1000 < (lane.opens or 0) end`], piece_74, piece_106, piece_80, piece_107, ["lua/lib/lane.lua", 156, `local function lane_run(range) return (range.left and range.left[1] or range.to + 1) - range.from end`], piece_108, piece_109, piece_110, piece_82, piece_24, piece_25, piece_26, piece_27, piece_28, piece_29, piece_30, piece_34, ["lua/lib/outbox.lua", 121, `local SLICE_MAX = 100
+local now_us = tonumber(ARGV[4]) or (function() local t = redis.call('TIME') return t[1] * 1000000 + t[2] end)()`], piece_0, piece_62, piece_76, piece_63, piece_77, piece_105, piece_64, piece_78, piece_65, piece_66, piece_67, piece_68, piece_69, piece_79, piece_70, piece_73, piece_71, piece_83, ["lua/lib/lane.lua", 113, `local function lane_is_held(lane) return lane.real / 1000 < (lane.opens or 0) end`], piece_74, piece_106, piece_80, piece_107, ["lua/lib/lane.lua", 157, `local function lane_run(range) return (range.left and range.left[1] or range.to + 1) - range.from end`], piece_108, piece_109, piece_110, piece_82, piece_24, piece_25, piece_26, piece_27, piece_28, piece_29, piece_30, piece_34, ["lua/lib/outbox.lua", 121, `local SLICE_MAX = 100
 local function outbox_slices()
   local slices, left = {}, 0
   for _, plan in ipairs(outbox_plans_made) do
@@ -4088,10 +4096,12 @@ local function grant_spare(lane)
   return not lane.machine or lane.machine.spare and lane.machine.spare(lane, GRANT_MS)
 end
 
+local function grant_room(lane) return lane.machine and lane.machine.room and lane.machine.room(lane) or lane.free end
+
 
 local function grant_range(lane, range, tasks_max)
   local cost = lane.machine and math.min(range.cost, lane.max) or range.cost
-  local tasks = math.min(lane_run(range), tasks_max, math.floor(lane.free / cost))
+  local tasks = math.min(lane_run(range), tasks_max, math.floor(grant_room(lane) / cost))
   if tasks == 0 then return 0 end
   local from, to = range.from, range.from + tasks - 1
   local granted_ms = math.floor(lane.now / 1000)
@@ -4136,7 +4146,7 @@ local function grant_line(lane, tasks_max)
               local granted = grant_range(lane, range, tasks_max)
               tasks_max, tasks = tasks_max - granted, tasks - granted
               if granted < run then
-                if tasks_max == 0 and (not lane.machine or lane.free >= math.min(range.cost, lane.max)) then return false end
+                if tasks_max == 0 and (not lane.machine or grant_room(lane) >= math.min(range.cost, lane.max)) then return false end
                 return range
               end
             until tasks == 0

@@ -9,6 +9,7 @@
 do
   local LEVEL_LOG_MAX = 128
   local LEVEL_EXACT_MAX = 9000000000
+  local LEVEL_GUARD_US, LEVEL_GUARD_PART = 2000, 4 -- what drips in within that time is left free in a bucket that is not empty; a part of all at most
   local LEVEL_DEBT = 2 -- points that were charged afterwards raise the level to so many capacities at most
 
   local function level_scale(lane) return lane.rate * lane.interval_s > LEVEL_EXACT_MAX and 1000 or 1 end
@@ -30,6 +31,12 @@ do
   local function level_set(lane, n, rem)
     lane.n, lane.rem = level_of(lane, n, rem)
     lane.free = math.max(0, lane.max - lane.n)
+  end
+
+  -- One start takes some ms more to its receiver than another. Were a bucket filled to its brim after each stall, more would come in within a second there than may.
+  local function level_guard(lane)
+    if lane.n == 0 then return 0 end
+    return math.floor(math.min(lane.rate / lane.interval_s * LEVEL_GUARD_US / 1000000, lane.max / LEVEL_GUARD_PART))
   end
 
   -- What was taken before is not moved any more: the level is not what came of it alone.
@@ -96,12 +103,13 @@ do
       lane.free = math.max(0, lane.max - lane.n)
     end,
     next = function(lane, cost)
-      local units = lane.n + cost - lane.max
+      local units = math.min(lane.n, lane.n + cost - lane.max + level_guard(lane))
       if units <= 0 then return lane.v end
       local interval = lane.interval_s * 1000000 / level_scale(lane)
       local wait = math.floor(units / lane.rate) * interval + math.ceil(((units % lane.rate) * interval - lane.rem) / lane.rate)
       return (lane.at + wait) * level_scale(lane)
     end,
+    room = function(lane) return math.max(0, lane.free - level_guard(lane)) end,
     -- When (v) nothing would be left in it, and what drips in from then on be lost.
     runs_dry = function(lane) return machines.level.next(lane, lane.max) end,
     take = function(lane, units)
