@@ -20,6 +20,7 @@ import type { Keep } from './store/batches.ts';
 import { type ConnectionSpec, joinStore } from './store/connect.ts';
 import { type DurabilityMode, openDurability } from './store/durability.ts';
 import type { JobInput } from './threads/pool.ts';
+import { QuietCollector } from './threads/quiet-collector.ts';
 import { YoungSpace, youngBytes } from './threads/young-space.ts';
 import type { OpenTracing } from './tracing/attempts.ts';
 import type { TracingSettings } from './tracing/settings.ts';
@@ -86,7 +87,8 @@ export async function runCallbacks({ data, port }: JobInput<CallbackThreadData>,
   const metrics = createMetrics();
   countFailedCalls(metrics, store.client);
   const limiters = new LimiterTally();
-  const young_space = new YoungSpace();
+  // An express never has much to do: its young space stays small, and what is in it goes while nobody waits.
+  const young_space = data.express ? new QuietCollector() : new YoungSpace();
   const stopWatching = watchLoop(metrics, name);
   const outbound = new Outbound(data.outbound);
   const {
@@ -160,8 +162,7 @@ export async function runCallbacks({ data, port }: JobInput<CallbackThreadData>,
   await reconciler.start();
   const posting = setInterval(() => {
     post(port, metrics, limiters);
-    // An express never has much to do, and short collections serve it better.
-    if (!data.express) young_space.tick(youngBytes(getHeapSpaceStatistics()));
+    if (young_space instanceof YoungSpace) young_space.tick(youngBytes(getHeapSpaceStatistics()));
   }, SNAPSHOT_MS);
   const deadline_ms = await untilStop(port, shard, (partitions) => {
     owned = new Set(partitions);
@@ -197,7 +198,7 @@ function untilStop(port: MessagePort, shard: CallbackShard, own: (partitions: re
   });
 }
 
-function meterOf(metrics: Metrics, limiters: LimiterTally, young_space: YoungSpace): DeliveryMeter {
+function meterOf(metrics: Metrics, limiters: LimiterTally, young_space: { used(): void }): DeliveryMeter {
   const outcome = (name: string) => metrics.counter('callbacks_total', { outcome: name });
   const ends = { completed: outcome('completed'), retried: outcome('retry'), failed: outcome('failed'), returned: outcome('returned') };
   const duration = metrics.histogram('callback_duration_seconds', {});

@@ -38,6 +38,7 @@ import { type Durability, openDurability } from './store/durability.ts';
 import { preparePartitions } from './store/partition.ts';
 import { ensureLocalToken, lookupToken } from './store/tokens.ts';
 import { makeStreams, type StreamService } from './streams.ts';
+import { QuietCollector } from './threads/quiet-collector.ts';
 import { VERSION } from './version.ts';
 
 /** Where the build puts the page, seen from the sources and from the build. */
@@ -229,6 +230,7 @@ class FrontDoorService implements Service {
     const singles = this.#parts.metrics.counter('tasks_created_total', { source: 'single' });
     const degraded = this.#parts.metrics.counter('durability_degraded_total', {});
     const dropped = this.#parts.metrics.counter('notifications_dropped_total', {});
+    const collector = new QuietCollector();
     return {
       client,
       partitions,
@@ -246,7 +248,7 @@ class FrontDoorService implements Service {
       placement,
       durability: this.#durability,
       relay: (partition) => this.#relayer.relay(partition),
-      trays: new TrayWriter({ client, placement, rehearsals: this.#parts.store.rehearsals(), clock: systemClock }),
+      trays: new TrayWriter({ client, placement, clock: systemClock }),
       reads: new BatchReader({ client, limit: this.#parts.config.limit_batch_status }),
       pages: new PageTurns(),
       meter: {
@@ -255,7 +257,10 @@ class FrontDoorService implements Service {
           tasks.add(count);
         },
         added: (count) => tasks.add(count),
-        single: () => singles.add(),
+        single: () => {
+          singles.add();
+          collector.used();
+        },
         dropped: (batch_id, notifications) => {
           dropped.add(notifications);
           this.#parts.log.warn({ batch_id, notifications }, 'a batch was deleted with notifications that were not delivered');

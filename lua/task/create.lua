@@ -2,12 +2,12 @@
 --
 -- A tray is a hidden batch that takes up to 1,000 tasks or one second: without status, list entry or expiry. A batch
 -- of one each would cost 1.4 KB and 25 µs of Redis; in a tray a single task costs what a batch's task costs.
--- A repeated call with the same operation answers as the first. One without an operation is a rehearsal (lib/rehearse): nothing is made.
+-- A repeated call with the same operation answers as the first.
 --
 -- @key   meta            hash    {pN}:m
 -- @arg   core            string  name of the tray, should one be opened
 -- @arg   account         string  account id
--- @arg   op              string  operation id (base 62), '' of a rehearsal
+-- @arg   op              string  operation id (base 62)
 -- @arg   total           int     tasks
 -- @arg   place           int     where in its page the first of them is expected to lie
 -- @arg   idem_key        string  idempotency record to write, '' for none; see lib/idem
@@ -20,9 +20,7 @@
 -- @include lib/append
 -- @include lib/idem
 -- @include lib/free
--- @include lib/rehearse
 
-if op == '' then rehearse() end
 if idem_taken() then return { '', 0, now_ms } end
 local before = operation_before(op, now_ms)
 if before then return { before.core, before.first, before.at_ms } end
@@ -63,7 +61,6 @@ end
 -- Most that come alone end here: nothing of what the others need is made then (scripts/lua-needed.ts).
 if total == 1 and parts[at + 5] == '' and tonumber(parts[at + 4]) <= now_ms
   and free_plan(b, segment_last(b), first, parts[2], parts[at + 2], tonumber(parts[at + 3]), math.max(now_ms, tonumber(parts[at + 4]))) then
-  if op == '' then free.holder = REHEARSER end
   tray_write('p')
   free_write(now_ms)
   idem_write(reply)

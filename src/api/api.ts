@@ -63,7 +63,6 @@ export function makeApi(context: ApiContext): Api {
     triggerSchedule: bind(schedules.trigger),
     getSigningSecret: bind(secrets.getSigningSecret),
     rotateSigningSecret: bind(secrets.rotateSigningSecret),
-    expect: { createTask: (call) => context.trays.expect(call.account_id) },
     precheck: {
       addTasks: bind(batches.batchExists),
       getBatch: bind(batches.batchReadable),

@@ -118,6 +118,4 @@ export type Api = Record<HandlerName, Handler> & {
    * has another fault. What it returns is the limit that the request has used, where its work would have told.
    */
   precheck?: Partial<Record<HandlerName, (call: Call) => Promise<void> | Promise<QuotaVerdict | null>>>;
-  /** Told of a request that was admitted before its body is looked at, for what can be made ready meanwhile. */
-  expect?: Partial<Record<HandlerName, (call: Call) => void>>;
 };

@@ -6,7 +6,6 @@ import { newCore } from '../base/id.ts';
 import { PAGE_TASKS, TRAY_GROUP_BYTES_MAX, TRAY_GROUP_TASKS_MAX } from '../base/limits.ts';
 import * as batches from '../store/batches.ts';
 import type { NewTask } from '../store/records.ts';
-import type { Rehearsals } from '../store/rehearsals.ts';
 import type { RedisClient } from '../store/script.ts';
 import type { Placement } from './placement.ts';
 
@@ -14,9 +13,6 @@ import type { Placement } from './placement.ts';
 const BUSY_MS = 5;
 /** So long they are waited for at most. */
 const GATHER_MS_MAX = 2;
-
-/** A task that comes so long after the one before comes alone: it is rehearsed. */
-const ALONE_MS = 20;
 
 /** Where a task came to lie. */
 export interface Place {
@@ -43,7 +39,6 @@ interface Line {
 export interface TrayWriterDeps {
   client: RedisClient;
   placement: Placement;
-  rehearsals: Pick<Rehearsals, 'createTask'>;
   /** For the name of a tray. */
   clock(): number;
 }
@@ -51,20 +46,9 @@ export interface TrayWriterDeps {
 export class TrayWriter {
   readonly #deps: TrayWriterDeps;
   readonly #lines = new Map<string, Line>();
-  /** Lines that are being written. */
-  #running = 0;
-  #expected_ms = Number.NEGATIVE_INFINITY;
 
   constructor(deps: TrayWriterDeps) {
     this.#deps = deps;
-  }
-
-  /** A task of this account is about to come. Where it comes alone, those who will work on it are woken meanwhile. */
-  expect(account_id: string): void {
-    const now_ms = monotonicMs();
-    const alone = this.#running === 0 && now_ms >= this.#expected_ms + ALONE_MS;
-    this.#expected_ms = now_ms;
-    if (alone) this.#deps.rehearsals.createTask(this.#deps.placement.forTray(account_id, 0), account_id);
   }
 
   /** Stores a task. Rejects where its group could not be written; whether it was is then unknown. */
@@ -86,7 +70,6 @@ export class TrayWriter {
 
   async #run(account_id: string, line: Line): Promise<void> {
     line.running = true;
-    this.#running += 1;
     if (monotonicMs() < line.busy_ms + BUSY_MS) await gathered(line.waiting);
     while (line.waiting.length > 0) {
       const group = takeGroup(line.waiting);
@@ -100,7 +83,6 @@ export class TrayWriter {
       await gathered(line.waiting);
     }
     line.running = false;
-    this.#running -= 1;
     if (monotonicMs() >= line.busy_ms + BUSY_MS) this.#lines.delete(account_id);
   }
 

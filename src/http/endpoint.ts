@@ -27,7 +27,6 @@ export type Quota = (route: Route, call: Call) => Promise<QuotaVerdict | null> |
 export interface EndpointHost {
   readonly auth: Authenticator;
   readonly precheck: NonNullable<Api['precheck']>;
-  readonly expect: NonNullable<Api['expect']>;
   readonly quota: Quota | null;
   readonly max_body_bytes: number;
   /** null: no streams are served. */
@@ -71,7 +70,6 @@ export async function serveRoute(
   // Waits only where there is something to wait for: each wait that is none costs as much as a check.
   const admitted = admit(host, x, route, params, head);
   const call = admitted instanceof Promise ? await admitted : admitted;
-  host.expect[route.name]?.(call);
   try {
     if (lines) call.lines = piecesOf(x, pieces);
     else refuseByHeaders(host, x, route, head);

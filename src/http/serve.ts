@@ -108,7 +108,6 @@ class FrontDoor implements ExchangeHost, EndpointHost, OpsHost {
   readonly clock: Clock;
   readonly auth: Authenticator;
   readonly precheck: NonNullable<Api['precheck']>;
-  readonly expect: NonNullable<Api['expect']>;
   readonly quota: Quota | null;
   readonly ops: Ops;
   readonly openapi = OPENAPI;
@@ -135,7 +134,6 @@ class FrontDoor implements ExchangeHost, EndpointHost, OpsHost {
     this.clock = options.clock ?? systemClock;
     this.auth = options.auth;
     this.precheck = options.api?.precheck ?? {};
-    this.expect = options.api?.expect ?? {};
     this.quota = options.quota ?? null;
     this.ops = options.ops;
     this.metrics_token = options.metrics_token ?? null;

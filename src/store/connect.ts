@@ -11,7 +11,6 @@ import { StoreRefused } from './errors.ts';
 import { type HintOptions, type Hints, openHints } from './hints.ts';
 import { keys } from './keys.ts';
 import { PartitionCount } from './partition-count.ts';
-import { openRehearsals, type Rehearsals } from './rehearsals.ts';
 import type { RedisClient } from './script.ts';
 import { PARTITIONS_MAX } from './tags.ts';
 
@@ -32,8 +31,6 @@ export interface Store {
   readonly connection: ConnectionSpec;
   /** A new hint subscriber with its own connections; closed with the store at the latest. */
   subscriber(options?: HintOptions): Hints;
-  /** What is about to be called may be rehearsed there; with its own connection, closed with the store at the latest. */
-  rehearsals(): Rehearsals;
   /** Ends the connections, and the embedded Redis where this process owns it. */
   close(): Promise<void>;
 }
@@ -102,11 +99,6 @@ function makeStore(
     connection,
     subscriber: (options = {}) => {
       const made = openHints(client, connection, { role, log }, options);
-      opened.add(made);
-      return made;
-    },
-    rehearsals: () => {
-      const made = openRehearsals(connection, { role, log });
       opened.add(made);
       return made;
     },

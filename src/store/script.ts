@@ -7,7 +7,6 @@
 import { createHash } from 'node:crypto';
 import type { ChainableCommander, Cluster, Redis } from 'ioredis';
 import { afterCut, unsure, wasCut } from './errors.ts';
-import { commandOf } from './resp.ts';
 import { evalshaBehindExists } from './told-first.ts';
 
 /** One server, or a Redis Cluster; every script works on both. */
@@ -50,8 +49,6 @@ export interface Script<K, A, R> extends ScriptSource {
    * first served, and with a command before it the caller is the first to come (docs/decisions/0064-told-before-answered.md).
    */
   callToldFirst(redis: RedisClient, keys: K, args: A): Promise<R>;
-  /** The bytes of a call, for whoever sends it on a connection that does not answer. */
-  bytes(keys: K, args: A): Buffer;
   /** Adds the call to a pipeline, which must then be run by `execPipeline`. */
   queue(pipeline: ChainableCommander, keys: K, args: A): void;
   queueBuffer(pipeline: ChainableCommander, keys: K, args: A): void;
@@ -133,7 +130,6 @@ export function script<K extends object, A extends object, R>(source: ScriptSour
       const send = () => evalshaBehindExists(redis, key, [sha(), String(count), ...wire]) ?? evalsha(redis, wire, false);
       return run(redis, wire, false, send) as Promise<R>;
     },
-    bytes: (keys, args) => commandOf(['EVALSHA', sha(), String(count), ...wireOf(keys, args)]),
     queue: (pipeline, keys, args) => add(pipeline, keys, args, false),
     queueBuffer: (pipeline, keys, args) => add(pipeline, keys, args, true),
   };

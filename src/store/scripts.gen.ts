@@ -5794,14 +5794,7 @@ local now_ms = tonumber(table.remove(ARGV)) or (function() local t = redis.call(
 
 
 
-local parts = ARGV`], piece_0, piece_3, ["lua/lib/rehearse.lua", 7, `local function rehearsed(command, key, ...)
-  if command == 'GET' or command == 'HGET' or command == 'HMGET' or command == 'HLEN' or command == 'EXISTS'
-    or (command == 'SPUBLISH' and key == root .. 'handed') then return redis.call(command, key, ...) end
-  return 0
-end
-
-local function rehearse() call = rehearsed end`], ["lua/task/create.lua", 25, `if op == '' then rehearse() end
-if idem_taken() then return { '', 0, now_ms } end`], piece_4, ["lua/task/create.lua", 27, `local before = operation_before(op, now_ms)
+local parts = ARGV`], piece_0, piece_3, ["lua/task/create.lua", 24, `if idem_taken() then return { '', 0, now_ms } end`], piece_4, ["lua/task/create.lua", 25, `local before = operation_before(op, now_ms)
 if before then return { before.core, before.first, before.at_ms } end`], piece_1, piece_10, piece_11, piece_12, piece_113, piece_41, piece_42, ["lua/lib/append.lua", 48, `local function pages_cut(records, place)
   local pages, from, at = {}, 1, 1
   while at <= #records do
@@ -5862,7 +5855,7 @@ local function free_write(now)
   call('HSET', root .. 'holders', holder, now)
   call('SPUBLISH', root .. 'handed', string.format('%s %s %.0f %.0f %s %d %d %s\\n', holder, free.number, now, free.due_ms, b.a, free.index, free.base,
     free.member) .. free.record)
-end`], ["lua/lib/rehearse.lua", 5, `local REHEARSER = '-'`], ["lua/task/create.lua", 30, `local pages = tonumber(parts[1])
+end`], ["lua/task/create.lua", 28, `local pages = tonumber(parts[1])
 local bytes = 0
 for i = 2, pages + 1 do bytes = bytes + #parts[i] end
 local tray = root .. 'a:' .. account .. ':tray'
@@ -5898,12 +5891,11 @@ end
 
 if total == 1 and parts[at + 5] == '' and tonumber(parts[at + 4]) <= now_ms
   and free_plan(b, segment_last(b), first, parts[2], parts[at + 2], tonumber(parts[at + 3]), math.max(now_ms, tonumber(parts[at + 4]))) then
-  if op == '' then free.holder = REHEARSER end
   tray_write('p')
   free_write(now_ms)
   idem_write(reply)
   return reply
-end`], piece_6, piece_7, piece_8, piece_9, piece_13, piece_14, piece_15, piece_16, piece_17, piece_18, piece_19, piece_20, piece_21, piece_22, piece_23, piece_24, piece_25, piece_26, piece_27, piece_28, piece_29, piece_30, piece_31, piece_32, piece_33, piece_34, piece_35, piece_36, piece_37, piece_38, piece_39, piece_40, piece_45, ["lua/task/create.lua", 73, `append_runs(b, parts, at, runs, first, now_ms)
+end`], piece_6, piece_7, piece_8, piece_9, piece_13, piece_14, piece_15, piece_16, piece_17, piece_18, piece_19, piece_20, piece_21, piece_22, piece_23, piece_24, piece_25, piece_26, piece_27, piece_28, piece_29, piece_30, piece_31, piece_32, piece_33, piece_34, piece_35, piece_36, piece_37, piece_38, piece_39, piece_40, piece_45, ["lua/task/create.lua", 70, `append_runs(b, parts, at, runs, first, now_ms)
 local lanes = lanes_read(b, parts, at + runs * 6, first)
 tray_write()
 queue_write()

@@ -15,7 +15,7 @@ const HEAD = Buffer.from('{"target":"http://127.0.0.1/"}');
 const task = (): NewTask => ({ head: HEAD, payload: null, origin: 'o1', timeout_s: 30, due_ms: 0, limit: null });
 
 function startWriter(): TrayWriter {
-  return new TrayWriter({ client: rig.redis, placement: new Placement({ now: 1 }), rehearsals: { createTask: () => {} }, clock: () => T0 });
+  return new TrayWriter({ client: rig.redis, placement: new Placement({ now: 1 }), clock: () => T0 });
 }
 
 const write = (writer: TrayWriter, count: number, account = ACCOUNT): Promise<Place>[] =>
@@ -87,29 +87,6 @@ describe('single tasks that come in together', () => {
     rig.redis.sendCommand = send;
     assert.equal(sent.filter((name) => name === 'evalsha').length, 1);
     assert.equal((await place).index, 0);
-  });
-
-  test('one that comes alone is rehearsed, and none that follows on others', async (t) => {
-    let now_ms = 1_000;
-    t.mock.method(performance, 'now', () => now_ms);
-    const rehearsed: string[] = [];
-    const rehearsals = { createTask: (partition: number, account: string) => rehearsed.push(`${partition} ${account}`) };
-    const writer = new TrayWriter({ client: rig.redis, placement: new Placement({ now: 1 }), rehearsals, clock: () => T0 });
-    const expect = (after_ms: number): number => {
-      now_ms += after_ms;
-      writer.expect(ACCOUNT);
-      return rehearsed.length;
-    };
-    assert.deepEqual([expect(0), expect(10), expect(19), expect(20)], [1, 1, 1, 2]);
-    const written = writer.write(ACCOUNT, task());
-    assert.equal(expect(100), 2);
-    await written;
-    for (let turn = 0; turn < 5; turn++) await endOfTurn();
-    assert.deepEqual([expect(100), rehearsed[0]], [3, `0 ${ACCOUNT}`]);
-    // A line that others came together on is kept for a while, and forgotten.
-    await Promise.all(write(writer, 20, '1111111111'));
-    for (let turn = 0; turn < 5; turn++) await endOfTurn();
-    assert.equal(expect(100), 4);
   });
 
   test('all fail where their call fails, and the next ones go on', async () => {

@@ -59,14 +59,13 @@ export interface Dialed {
 export interface DoorOptions extends Partial<Omit<ServerOptions, 'api'>> {
   api?: Partial<Record<HandlerName, (call: Call) => Promise<Answer> | Answer>>;
   precheck?: Api['precheck'];
-  expect?: Api['expect'];
 }
 
 export async function openDoor(options: DoorOptions = {}): Promise<Door> {
   const calls: Door['calls'] = [];
   const records: RequestRecord[] = [];
   const lines: string[] = [];
-  const { api: given = {}, precheck = {}, expect = {}, ...rest } = options;
+  const { api: given = {}, precheck = {}, ...rest } = options;
   const handler =
     (name: HandlerName): Handler =>
     async (call) => {
@@ -77,7 +76,7 @@ export async function openDoor(options: DoorOptions = {}): Promise<Door> {
   const server = await startServer({
     host: '127.0.0.1',
     port: 0,
-    api: Object.assign(handlers, { precheck, expect }),
+    api: Object.assign(handlers, { precheck }),
     auth: new Authenticator({ lookup: lookUp, fixed: [{ account: 'acme', token: ADMIN }], clock: Date.now }),
     ops: { ready: async () => ({ ok: true, checks: { redis: 'ok' } }), metrics: async () => '# metrics\n' },
     log: createLog({ destination: { write: (line) => lines.push(line) } }),
