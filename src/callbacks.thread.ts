@@ -87,8 +87,8 @@ export async function runCallbacks({ data, port }: JobInput<CallbackThreadData>,
   const metrics = createMetrics();
   countFailedCalls(metrics, store.client);
   const limiters = new LimiterTally();
-  // An express never has much to do: its young space stays small, and what is in it goes while nobody waits.
-  const young_space = data.express ? new QuietCollector() : new YoungSpace();
+  // An express never has much to do: its young space stays small, and what is in it goes while nobody waits. That of the others stays large.
+  const young_space = data.express ? null : new YoungSpace();
   const stopWatching = watchLoop(metrics, name);
   const outbound = new Outbound(data.outbound);
   const {
@@ -131,7 +131,7 @@ export async function runCallbacks({ data, port }: JobInput<CallbackThreadData>,
     in_flight_per_origin_max: data.outbound.connections_per_origin_max,
     notification_delays_ms: data.notification_delays_ms,
     audit_ms: data.sweep_ms,
-    meter: meterOf(metrics, limiters, young_space),
+    meter: meterOf(metrics, limiters, young_space ?? new QuietCollector()),
     tracing,
     log,
   });
@@ -162,7 +162,7 @@ export async function runCallbacks({ data, port }: JobInput<CallbackThreadData>,
   await reconciler.start();
   const posting = setInterval(() => {
     post(port, metrics, limiters);
-    if (young_space instanceof YoungSpace) young_space.tick(youngBytes(getHeapSpaceStatistics()));
+    young_space?.tick(youngBytes(getHeapSpaceStatistics()));
   }, SNAPSHOT_MS);
   const deadline_ms = await untilStop(port, shard, (partitions) => {
     owned = new Set(partitions);
@@ -198,7 +198,7 @@ function untilStop(port: MessagePort, shard: CallbackShard, own: (partitions: re
   });
 }
 
-function meterOf(metrics: Metrics, limiters: LimiterTally, young_space: { used(): void }): DeliveryMeter {
+function meterOf(metrics: Metrics, limiters: LimiterTally, thread: { used(): void }): DeliveryMeter {
   const outcome = (name: string) => metrics.counter('callbacks_total', { outcome: name });
   const ends = { completed: outcome('completed'), retried: outcome('retry'), failed: outcome('failed'), returned: outcome('returned') };
   const duration = metrics.histogram('callback_duration_seconds', {});
@@ -221,7 +221,7 @@ function meterOf(metrics: Metrics, limiters: LimiterTally, young_space: { used()
   const reclaimed = metrics.counter('limiter_slots_reclaimed_total', {});
   return {
     ended: (end, ms) => {
-      young_space.used();
+      thread.used();
       ends[end].add();
       if (end !== 'returned') duration.observe(ms / 1000);
     },
