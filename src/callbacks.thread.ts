@@ -87,7 +87,7 @@ export async function runCallbacks({ data, port }: JobInput<CallbackThreadData>,
   const metrics = createMetrics();
   countFailedCalls(metrics, store.client);
   const limiters = new LimiterTally();
-  // An express never has much to do: its young space stays small, and what is in it goes while nobody waits. That of the others stays large.
+  // An express never has much to do: what is young in it goes while nobody waits.
   const young_space = data.express ? null : new YoungSpace();
   const stopWatching = watchLoop(metrics, name);
   const outbound = new Outbound(data.outbound);

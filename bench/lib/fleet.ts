@@ -50,7 +50,7 @@ export class Fleet {
       for (const child of [...servers, ...redis]) child.kill('SIGKILL');
       rmSync(dir, { recursive: true, force: true });
     });
-    const ports = await freePorts(2 * masters);
+    const ports = await freePorts(2 * masters + processes);
     const nodes = Array.from({ length: masters }, (_, i) => makeNode(dir, ports[i] ?? 0, masters > 1 ? ports[i + masters] : undefined));
     redis.push(...nodes.map(({ child }) => child));
     await formCluster(nodes);
@@ -58,7 +58,7 @@ export class Fleet {
     const hosts = nodes.map(({ port }) => `127.0.0.1:${port}`).join(',');
     const urls: string[] = [];
     for (let i = 0; i < processes; i++) {
-      const port = await freePort();
+      const port = ports[2 * masters + i] ?? 0;
       const data_dir = join(dir, `server-${i}`);
       mkdirSync(data_dir);
       servers.push(

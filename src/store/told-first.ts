@@ -36,7 +36,9 @@ export function evalshaBehindExists(redis: Redis, key: string, args: (string | B
   const { Command } = redis.constructor as Partial<typeof Redis>;
   if (Command === undefined) return null;
   const ahead = new HeldBack(redis);
-  const exists = new Command('exists', [key]);
+  // Arguments given to it would be flattened, which costs as much as all else that is done to them.
+  const exists = new Command('exists');
+  exists.args = [key];
   exists.promise.catch(() => {});
   redis.sendCommand(exists, ahead);
   const evalsha = new Command('evalsha', [], { replyEncoding: 'utf8' });

@@ -1,8 +1,10 @@
 // Collects what is young in a thread while nobody waits for it (docs/decisions/0076-nothing-beside-a-task-that-comes-alone.md).
 //
 // V8 makes the young space of a thread that has little to do as small as it goes, 1 MB, and collects it when it is full: while a task is worked on, since that is what fills it.
+// At each collection it gives half of that space back to the system, too, so that the next tasks touch each page of it for the first time. Garbage beside the collection keeps it from both.
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
+import { makeGarbage } from './young-space.ts';
 
 /** A task leaves about 50 KB in each thread that works on it. */
 const TASKS = 8;
@@ -33,6 +35,7 @@ export class QuietCollector {
     // Another one came meanwhile: the thread is busy, and what it leaves is collected as it comes.
     if (this.#tasks !== this.#seen) return;
     this.#tasks = 0;
+    makeGarbage();
     this.#collect();
   }
 }

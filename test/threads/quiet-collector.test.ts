@@ -1,9 +1,12 @@
 // What is young is collected when nobody has come for a while, and enough has come before.
 import assert from 'node:assert/strict';
+import { execFile } from 'node:child_process';
 import { constants, type PerformanceEntry, PerformanceObserver } from 'node:perf_hooks';
 import { beforeEach, describe, mock, test } from 'node:test';
+import { promisify } from 'node:util';
 import { minorCollector, QuietCollector } from '../../src/threads/quiet-collector.ts';
 
+const run = promisify(execFile);
 const QUIET_MS = 30;
 
 describe('collections while it is quiet', () => {
@@ -40,6 +43,21 @@ describe('collections while it is quiet', () => {
     use(collector, 1, QUIET_MS);
     assert.equal(collections, 1);
   });
+});
+
+test('beside them more than 1 MB is made, so that V8 does not give the young space back', async () => {
+  const code = `
+    import { QuietCollector } from ${JSON.stringify(new URL('../../src/threads/quiet-collector.ts', import.meta.url).href)};
+    const used = () => process.memoryUsage().heapUsed;
+    let before = 0;
+    const collector = new QuietCollector(() => console.log(used() - before));
+    before = used();
+    for (let i = 0; i < 8; i++) collector.used();
+    setTimeout(() => {}, ${2 * QUIET_MS});`;
+  // Nothing is collected in between: young space is of this size from the start.
+  const { stdout } = await run(process.execPath, ['--min-semi-space-size=16', '--import', 'tsx', '--input-type=module', '--eval', code]);
+  const bytes = Number(stdout);
+  assert.ok(bytes > 1_200_000 && bytes < 3_000_000, `${stdout} bytes`);
 });
 
 test('one of them collects the young space of its thread', async () => {
