@@ -55,12 +55,10 @@ local function grant_spare(lane)
   return not lane.machine or lane.machine.spare and lane.machine.spare(lane, GRANT_MS)
 end
 
-local function grant_room(lane) return lane.machine and lane.machine.room and lane.machine.room(lane) or lane.free end
-
 -- Lets up to `tasks_max` tasks of a range start that stand side by side; returns how many did.
 local function grant_range(lane, range, tasks_max)
   local cost = lane.machine and math.min(range.cost, lane.max) or range.cost
-  local tasks = math.min(lane_run(range), tasks_max, math.floor(grant_room(lane) / cost))
+  local tasks = math.min(lane_run(range), tasks_max, math.floor(lane_room(lane) / cost))
   if tasks == 0 then return 0 end
   local from, to = range.from, range.from + tasks - 1
   local granted_ms = math.floor(lane.now / 1000)
@@ -105,7 +103,7 @@ local function grant_line(lane, tasks_max)
               local granted = grant_range(lane, range, tasks_max)
               tasks_max, tasks = tasks_max - granted, tasks - granted
               if granted < run then
-                if tasks_max == 0 and (not lane.machine or grant_room(lane) >= math.min(range.cost, lane.max)) then return false end
+                if tasks_max == 0 and (not lane.machine or lane_room(lane) >= math.min(range.cost, lane.max)) then return false end
                 return range
               end
             until tasks == 0

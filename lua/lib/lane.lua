@@ -121,6 +121,9 @@ local function lane_settle(lane)
   return lane
 end
 
+-- Units that may start at the time it was settled at.
+local function lane_room(lane) return lane.machine and lane.machine.room and lane.machine.room(lane) or lane.free end
+
 local function lane_read(text)
   local flow, core, from, to, attempts, recoveries, timeout_s, due_ms, kind, cost, first_ms, valid_ms =
     string.match(text, '^([^|]+)|(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%d+);%w+,(%a)!?,(%d+),(%d+),(%d+)')

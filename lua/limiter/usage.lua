@@ -16,8 +16,9 @@ lane_settle(lane)
 local free, next_us = -1, nil
 if lane.machine then
   local closed_until = lane_closed_until(lane)
-  free = closed_until and 0 or lane.free
-  if lane.free == 0 then next_us = lane.machine.next(lane, 1) end
+  local room = lane_room(lane)
+  free = closed_until and 0 or room
+  if room == 0 then next_us = lane.machine.next(lane, 1) end
   if closed_until then next_us = math.max(next_us or 0, closed_until) end
 end
 local next_ms = next_us and next_us < math.huge and lane_text(math.ceil((next_us - lane.skew) / 1000)) or ''

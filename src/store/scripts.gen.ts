@@ -896,7 +896,7 @@ end`];
 const piece_67: Piece = ["lua/lib/limiter/level.lua", 9, `do
   local LEVEL_LOG_MAX = 128
   local LEVEL_EXACT_MAX = 9000000000
-  local LEVEL_GUARD_US, LEVEL_GUARD_PART = 2000, 4 -- what drips in within that time is left free in a bucket that is not empty; a part of all at most
+  local LEVEL_GUARD_US, LEVEL_GUARD_PART = 2000, 4 -- what drips in within that time is left free in a bucket that was not empty; a part of all at most
   local LEVEL_DEBT = 2 -- points that were charged afterwards raise the level to so many capacities at most
 
   local function level_scale(lane) return lane.rate * lane.interval_s > LEVEL_EXACT_MAX and 1000 or 1 end
@@ -919,6 +919,7 @@ const piece_67: Piece = ["lua/lib/limiter/level.lua", 9, `do
     lane.n, lane.rem = level_of(lane, n, rem)
     lane.free = math.max(0, lane.max - lane.n)
   end
+
 
 
   local function level_guard(lane)
@@ -987,7 +988,7 @@ const piece_67: Piece = ["lua/lib/limiter/level.lua", 9, `do
         lane.at = at
         level_set(lane, lane.n - units, rem)
       end
-      lane.free = math.max(0, lane.max - lane.n)
+      lane.free, lane.guard = math.max(0, lane.max - lane.n), level_guard(lane)
     end,
     next = function(lane, cost)
       local units = math.min(lane.n, lane.n + cost - lane.max + level_guard(lane))
@@ -996,7 +997,7 @@ const piece_67: Piece = ["lua/lib/limiter/level.lua", 9, `do
       local wait = math.floor(units / lane.rate) * interval + math.ceil(((units % lane.rate) * interval - lane.rem) / lane.rate)
       return (lane.at + wait) * level_scale(lane)
     end,
-    room = function(lane) return math.max(0, lane.free - level_guard(lane)) end,
+    room = function(lane) return math.max(0, lane.free - (lane.guard or 0)) end,
 
     runs_dry = function(lane) return machines.level.next(lane, lane.max) end,
     take = function(lane, units)
@@ -1390,14 +1391,14 @@ end
 local function tally_write(lane)
   call('HSET', lane.key .. ':use', unpack(lane.tally_fields, 1, #lane.tally_fields))
 end`];
-const piece_80: Piece = ["lua/lib/lane.lua", 133, `local function lane_entry_text(lane, range, from, to, kind, cost)
+const piece_80: Piece = ["lua/lib/lane.lua", 136, `local function lane_entry_text(lane, range, from, to, kind, cost)
   return string.format('%s|%s,%.0f,%.0f,%s,%s,%s,%s;%s,%s,%s,%.0f,%.0f', range.flow, range.core, from, to, range.attempts,
     range.recoveries, range.timeout_s, range.due_ms, lane.core, kind, cost, range.first_ms, range.valid_ms)
 end`];
-const piece_81: Piece = ["lua/lib/lane.lua", 199, `local function lane_wake(lane, at_us)
+const piece_81: Piece = ["lua/lib/lane.lua", 202, `local function lane_wake(lane, at_us)
   if not lane.wake or at_us < lane.wake then lane.wake = at_us end
 end`];
-const piece_82: Piece = ["lua/lib/lane.lua", 302, `local function lane_plan()
+const piece_82: Piece = ["lua/lib/lane.lua", 305, `local function lane_plan()
   for _, lane in ipairs(lanes_loaded) do tally_plan(lane) end
 end
 
@@ -1492,7 +1493,8 @@ const piece_83: Piece = ["lua/lib/lane.lua", 107, `local function lane_closed_un
   local at = math.max(lane.pause or 0, lane.cool or 0)
   return at > lane.v and at or nil
 end`];
-const piece_84: Piece = ["lua/lib/results.lua", 3, `local function results_without_those(text, gone)
+const piece_84: Piece = ["lua/lib/lane.lua", 125, `local function lane_room(lane) return lane.machine and lane.machine.room and lane.machine.room(lane) or lane.free end`];
+const piece_85: Piece = ["lua/lib/results.lua", 3, `local function results_without_those(text, gone)
   local at, kept = 1, {}
   while at <= #text do
     local of, length = struct.unpack('>BI2', text, at)
@@ -1501,9 +1503,9 @@ const piece_84: Piece = ["lua/lib/results.lua", 3, `local function results_witho
   end
   return table.concat(kept)
 end`];
-const piece_85: Piece = ["lua/lib/results.lua", 13, `local function results_without(text, place) return results_without_those(text, { [place] = true }) end`];
-const piece_86: Piece = ["lua/lib/results.lua", 28, `local function result_field(local_index) return 'r' .. string.format('%.0f', math.floor(local_index / 16)) end`];
-const piece_87: Piece = ["lua/lib/round.lua", 27, `local dealt_batches, dealt_states, dealt_results = {}, {}, {}
+const piece_86: Piece = ["lua/lib/results.lua", 13, `local function results_without(text, place) return results_without_those(text, { [place] = true }) end`];
+const piece_87: Piece = ["lua/lib/results.lua", 28, `local function result_field(local_index) return 'r' .. string.format('%.0f', math.floor(local_index / 16)) end`];
+const piece_88: Piece = ["lua/lib/round.lua", 27, `local dealt_batches, dealt_states, dealt_results = {}, {}, {}
 
 
 local function results_forget(b, base, first, last)
@@ -1524,11 +1526,11 @@ local function results_forget(b, base, first, last)
     end
   end
 end`];
-const piece_88: Piece = ["lua/lib/round.lua", 59, `local function round_deal(b, base, first, last)
+const piece_89: Piece = ["lua/lib/round.lua", 59, `local function round_deal(b, base, first, last)
   dealt_states[#dealt_states + 1] = { b.key .. ':s', first, string.rep('r', last - first + 1) }
   results_forget(b, base, first, last)
 end`];
-const piece_89: Piece = ["lua/lib/round.lua", 70, `local function round_deals_write()
+const piece_90: Piece = ["lua/lib/round.lua", 70, `local function round_deals_write()
   for _, mark in ipairs(dealt_states) do call('SETRANGE', mark[1], mark[2], mark[3]) end
   for key, fields in pairs(dealt_results) do
     for field, text in pairs(fields) do
@@ -1543,38 +1545,38 @@ const piece_89: Piece = ["lua/lib/round.lua", 70, `local function round_deals_wr
     end
   end
 end`];
-const piece_90: Piece = ["lua/lib/batch.lua", 54, `local function round_entry_stale(b, entry) return math.floor(entry.attempts / ROUND_ATTEMPTS) ~= b.k end`];
-const piece_91: Piece = ["lua/lib/ready.lua", 52, `local function entry_read(entry)
+const piece_91: Piece = ["lua/lib/batch.lua", 54, `local function round_entry_stale(b, entry) return math.floor(entry.attempts / ROUND_ATTEMPTS) ~= b.k end`];
+const piece_92: Piece = ["lua/lib/ready.lua", 52, `local function entry_read(entry)
   local core, from, to, attempts, recoveries, timeout_s, due_ms, limit =
     string.match(entry, '^(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%d+)(.*)$')
   return { core = core, from = tonumber(from), to = tonumber(to), attempts = tonumber(attempts),
     recoveries = tonumber(recoveries), timeout_s = tonumber(timeout_s), due_ms = tonumber(due_ms), limit = limit }
 end`];
-const piece_92: Piece = ["lua/lib/outbox.lua", 85, `local function away_forget(field) away_set(field, false, nil) end`];
-const piece_93: Piece = ["lua/lib/limited.lua", 27, `local function limited_states(b, entry, to)
+const piece_93: Piece = ["lua/lib/outbox.lua", 85, `local function away_forget(field) away_set(field, false, nil) end`];
+const piece_94: Piece = ["lua/lib/limited.lua", 27, `local function limited_states(b, entry, to)
   if not b or not batch_live(b) or round_entry_stale(b, entry) then return '' end
   return call('GETRANGE', b.key .. ':s', entry.from, to or entry.to)
 end`];
-const piece_94: Piece = ["lua/lib/batch.lua", 123, `local function batch_ended(b, from, tasks, byte)
+const piece_95: Piece = ["lua/lib/batch.lua", 123, `local function batch_ended(b, from, tasks, byte)
   if not b.W or byte == 'r' then return end
   b.told = b.told or {}
   b.told[#b.told + 1] = byte .. from .. '+' .. tasks
 end`];
-const piece_95: Piece = ["lua/lib/outbox.lua", 72, `local function outbox_back(now, lane, place, granted_ms, text)
+const piece_96: Piece = ["lua/lib/outbox.lua", 72, `local function outbox_back(now, lane, place, granted_ms, text)
   local seq = outbox_send(now, partition_of(lane), 'back', lane .. ' ' .. place .. ' ' .. granted_ms .. ' ' .. text)
   away_set(away_field(lane, text), seq .. ' ' .. text, now)
 end`];
-const piece_96: Piece = ["lua/lib/limited.lua", 16, `local GRANT_AHEAD_MS_MAX = 1500`];
-const piece_97: Piece = ["lua/lib/limited.lua", 67, `local function limited_unused(now, limit, core, from, to)
+const piece_97: Piece = ["lua/lib/limited.lua", 16, `local GRANT_AHEAD_MS_MAX = 1500`];
+const piece_98: Piece = ["lua/lib/limited.lua", 67, `local function limited_unused(now, limit, core, from, to)
   local tasks = to - from + 1
   outbox_send(now, partition_of(limit.lane), 'unused',
     string.format('%s %s %.0f %.0f %s %.0f %.0f', limit.lane, limit.granted_ms, tasks, tasks * limit.cost, core, from, to))
 end`];
-const piece_98: Piece = ["lua/lib/limited.lua", 81, `local function limited_back(now, flow, entry, from, to, limit)
+const piece_99: Piece = ["lua/lib/limited.lua", 81, `local function limited_back(now, flow, entry, from, to, limit)
   outbox_back(now, limit.lane, limit.place, limit.granted_ms,
     flow .. '|' .. entry_of(entry.core, from, to, entry.attempts, entry.recoveries, entry.timeout_s, entry.due_ms, limit.waiting))
 end`];
-const piece_99: Piece = ["lua/lib/limited.lua", 87, `local function limited_return(now, flow, entry)
+const piece_100: Piece = ["lua/lib/limited.lua", 87, `local function limited_return(now, flow, entry)
   local limit = limit_read(entry.limit)
   local states = limited_states(batch_load(entry.core), entry)
   local at = entry.from
@@ -1586,17 +1588,17 @@ const piece_99: Piece = ["lua/lib/limited.lua", 87, `local function limited_retu
   end
   if at <= entry.to then limited_unused(now, limit, entry.core, at, entry.to) end
 end`];
-const piece_100: Piece = ["lua/lib/granted.lua", 3, `local granted_new, granted_gone = {}, {}`];
-const piece_101: Piece = ["lua/lib/granted.lua", 5, `local function granted_add(until_ms, text)
+const piece_101: Piece = ["lua/lib/granted.lua", 3, `local granted_new, granted_gone = {}, {}`];
+const piece_102: Piece = ["lua/lib/granted.lua", 5, `local function granted_add(until_ms, text)
   granted_new[#granted_new + 1] = until_ms
   granted_new[#granted_new + 1] = text
 end`];
-const piece_102: Piece = ["lua/lib/granted.lua", 12, `local function granted_write()
+const piece_103: Piece = ["lua/lib/granted.lua", 12, `local function granted_write()
   for i = 1, #granted_new, 1000 do call('ZADD', root .. 'granted', unpack(granted_new, i, math.min(i + 999, #granted_new))) end
   for i = 1, #granted_gone, 1000 do call('ZREM', root .. 'granted', unpack(granted_gone, i, math.min(i + 999, #granted_gone))) end
 end`];
-const piece_103: Piece = ["lua/lib/results.lua", 26, `local function result_record(place, json) return struct.pack('>BI2', place, #json) .. json end`];
-const piece_104: Piece = ["lua/lib/lost.lua", 4, `local lost_results = {}
+const piece_104: Piece = ["lua/lib/results.lua", 26, `local function result_record(place, json) return struct.pack('>BI2', place, #json) .. json end`];
+const piece_105: Piece = ["lua/lib/lost.lua", 4, `local lost_results = {}
 
 
 local function lose(b, from, to, json)
@@ -1616,15 +1618,15 @@ local function lost_write()
     for field, text in pairs(fields) do call('HSET', segment, field, text) end
   end
 end`];
-const piece_105: Piece = ["lua/lib/lane.lua", 44, `local LANE_HEARD_MS = 50`];
-const piece_106: Piece = ["lua/lib/lane.lua", 124, `local function lane_read(text)
+const piece_106: Piece = ["lua/lib/lane.lua", 44, `local LANE_HEARD_MS = 50`];
+const piece_107: Piece = ["lua/lib/lane.lua", 127, `local function lane_read(text)
   local flow, core, from, to, attempts, recoveries, timeout_s, due_ms, kind, cost, first_ms, valid_ms =
     string.match(text, '^([^|]+)|(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%d+);%w+,(%a)!?,(%d+),(%d+),(%d+)')
   return { flow = flow, core = core, from = tonumber(from), to = tonumber(to), attempts = attempts, recoveries = recoveries,
     timeout_s = timeout_s, due_ms = due_ms, kind = kind, cost = tonumber(cost), first_ms = tonumber(first_ms),
     valid_ms = tonumber(valid_ms) }
 end`];
-const piece_107: Piece = ["lua/lib/lane.lua", 142, `local function lane_entry_read(key, text)
+const piece_108: Piece = ["lua/lib/lane.lua", 145, `local function lane_entry_read(key, text)
   local arrived, place, entry, left = string.match(text, '^(%d+) (%d+) (%S+)(.*)$')
   local range = lane_read(entry)
   range.key, range.arrived, range.place = key, tonumber(arrived), tonumber(place)
@@ -1637,7 +1639,7 @@ end
 
 
 local function lane_tasks(range) return range.to - range.from + 1 - (range.left and #range.left or 0) end`];
-const piece_108: Piece = ["lua/lib/lane.lua", 160, `local function lane_entry(lane, key)
+const piece_109: Piece = ["lua/lib/lane.lua", 163, `local function lane_entry(lane, key)
   local range = lane.entries[key]
   if range ~= nil then return range end
   local text = call('HGET', lane.key .. ':e', key)
@@ -1674,11 +1676,11 @@ local function lane_count(lane, range, tasks)
   if lane.waiting > lane.queued_max then lane.queued_max = lane.waiting end
   if range.place + range.from >= lane.seen then lane.fresh = lane.fresh + tasks end
 end`];
-const piece_109: Piece = ["lua/lib/lane.lua", 204, `local function lane_invalid_at(lane, range)
+const piece_110: Piece = ["lua/lib/lane.lua", 207, `local function lane_invalid_at(lane, range)
   if range.valid_ms > 0 then return range.valid_ms * 1000 end
   return lane_limited(lane) and lane.valid_s and range.first_ms * 1000 + lane.valid_s * 1000000 or math.huge
 end`];
-const piece_110: Piece = ["lua/lib/lane.lua", 256, `local function lane_take(lane, range, from)
+const piece_111: Piece = ["lua/lib/lane.lua", 259, `local function lane_take(lane, range, from)
   local passed, left = 0, nil
   for _, index in ipairs(range.left or {}) do
     if index > from then
@@ -1700,19 +1702,19 @@ const piece_110: Piece = ["lua/lib/lane.lua", 256, `local function lane_take(lan
   lane_put(lane, range.key, range)
   return false
 end`];
-const piece_111: Piece = ["lua/lib/ready.lua", 67, `local function member_read(member)
+const piece_112: Piece = ["lua/lib/ready.lua", 67, `local function member_read(member)
   local core, from, to, attempt, recoveries, timeout_s, flow, limit =
     string.match(member, '^(%w+),(%d+),(%d+),(%d+),(%d+),(%d+),(%a:%w+:[%w*]+)(.*)$')
   if not core then return nil end
   return { core = core, from = tonumber(from), to = tonumber(to), attempt = tonumber(attempt), recoveries = tonumber(recoveries),
     timeout_s = tonumber(timeout_s), flow = flow, limit = limit }
 end`];
-const piece_112: Piece = ["lua/lib/ready.lua", 76, `local function member_byte(ref) return ref.from == ref.to and '[pP]' or 'p' end`];
-const piece_113: Piece = ["lua/lib/ready.lua", 63, `local function member_of(core, from, to, attempt, recoveries, timeout_s, flow, limit)
+const piece_113: Piece = ["lua/lib/ready.lua", 76, `local function member_byte(ref) return ref.from == ref.to and '[pP]' or 'p' end`];
+const piece_114: Piece = ["lua/lib/ready.lua", 63, `local function member_of(core, from, to, attempt, recoveries, timeout_s, flow, limit)
   return string.format('%s,%d,%d,%d,%d,%d,%s%s', core, from, to, attempt, recoveries, timeout_s, flow, limit)
 end`];
-const piece_114: Piece = ["lua/lib/granted.lua", 10, `local function granted_take(text) granted_gone[#granted_gone + 1] = text end`];
-const piece_115: Piece = ["lua/lib/suspect.lua", 4, `local SUSPECT_PAUSE_MS, SUSPECTS_MS_MAX = 100, 60000
+const piece_115: Piece = ["lua/lib/granted.lua", 10, `local function granted_take(text) granted_gone[#granted_gone + 1] = text end`];
+const piece_116: Piece = ["lua/lib/suspect.lua", 4, `local SUSPECT_PAUSE_MS, SUSPECTS_MS_MAX = 100, 60000
 local suspect_ms = nil
 
 
@@ -1725,14 +1727,14 @@ end
 local function suspect_write(now)
   if suspect_ms and suspect_ms > now then call('HSET', meta, 'suspect', suspect_ms) end
 end`];
-const piece_116: Piece = ["lua/lib/ready.lua", 79, `local function flow_as(cls, flow) return string.byte(flow) == 110 and flow or cls .. string.sub(flow, 2) end`];
-const piece_117: Piece = ["lua/lib/limited.lua", 74, `local function limited_free(now, limit, core, from, to)
+const piece_117: Piece = ["lua/lib/ready.lua", 79, `local function flow_as(cls, flow) return string.byte(flow) == 110 and flow or cls .. string.sub(flow, 2) end`];
+const piece_118: Piece = ["lua/lib/limited.lua", 74, `local function limited_free(now, limit, core, from, to)
   if limit.kind == 'c' then
     outbox_send(now, partition_of(limit.lane), 'free', string.format('%s %s %.0f %.0f', limit.lane, core, from, to))
   end
 end`];
-const piece_118: Piece = ["lua/lib/schedule.lua", 27, `local function schedule_segment(s, number, base) return s.key .. ':' .. number .. ':' .. base end`];
-const piece_119: Piece = ["lua/lib/template.lua", 3, `local incoming = nil
+const piece_119: Piece = ["lua/lib/schedule.lua", 27, `local function schedule_segment(s, number, base) return s.key .. ':' .. number .. ':' .. base end`];
+const piece_120: Piece = ["lua/lib/template.lua", 3, `local incoming = nil
 
 
 
@@ -1750,11 +1752,11 @@ local function template_plan(s, number, list)
   incoming.list, incoming.s = list, s
   return true
 end`];
-const piece_120: Piece = ["lua/lib/schedule.lua", 25, `local function schedule_list(account, status) return root .. 'a:' .. account .. ':sched' .. (status and ':' .. status or '') end`];
-const piece_121: Piece = ["lua/lib/schedule.lua", 30, `local function ring_cron(due_ms)
+const piece_121: Piece = ["lua/lib/schedule.lua", 25, `local function schedule_list(account, status) return root .. 'a:' .. account .. ':sched' .. (status and ':' .. status or '') end`];
+const piece_122: Piece = ["lua/lib/schedule.lua", 30, `local function ring_cron(due_ms)
   if due_ms ~= '' then call('SPUBLISH', root .. 'cron', due_ms) end
 end`];
-const piece_122: Piece = ["lua/lib/template.lua", 22, `local function template_write()
+const piece_123: Piece = ["lua/lib/template.lua", 22, `local function template_write()
   for _, pair in ipairs(incoming.names) do
     call('RENAME', pair[1], pair[2])
     call('PERSIST', pair[2])
@@ -1770,23 +1772,23 @@ const piece_122: Piece = ["lua/lib/template.lua", 22, `local function template_w
     call('HSET', incoming.s.doc, unpack(incoming.list, doc_at, #incoming.list))
   end
 end`];
-const piece_123: Piece = ["lua/lib/schedule.lua", 17, `local function schedule_load(core, account)
+const piece_124: Piece = ["lua/lib/schedule.lua", 17, `local function schedule_load(core, account)
   local key = root .. 'sched:' .. core
   local v = call('HMGET', key, 'a', 's', 'v', 'k', 'y', 'g', 'lim', 'l')
   if not v[1] or (account and v[1] ~= account) then return nil end
   return { core = core, key = key, doc = key .. ':doc', runs = key .. ':runs', a = v[1], s = v[2], v = v[3], k = v[4], y = v[5], g = v[6],
     limited = v[7] == '1', l = v[8] }
 end`];
-const piece_124: Piece = ["lua/lib/template.lua", 40, `local function template_keys(s)
+const piece_125: Piece = ["lua/lib/template.lua", 40, `local function template_keys(s)
   local list = { schedule_segment(s, s.g, 'k') }
   for base in string.gmatch(call('HGET', s.doc, 'c') or '', '%d+') do list[#list + 1] = schedule_segment(s, s.g, base) end
   return list
 end`];
-const piece_125: Piece = ["lua/lib/schedule.lua", 34, `local function run_read(member)
+const piece_126: Piece = ["lua/lib/schedule.lua", 34, `local function run_read(member)
   local kind, core, index, created_ms, flags = string.match(member, '^(%a),(%w+),(%d+),(%d+),(%S+)$')
   return { kind = kind, core = core, index = tonumber(index), created_ms = tonumber(created_ms), flags = flags }
 end`];
-const piece_126: Piece = ["lua/lib/run.lua", 7, `local RUNS_KEPT, RUNS_TRIMMED = 10, 4
+const piece_127: Piece = ["lua/lib/run.lua", 7, `local RUNS_KEPT, RUNS_TRIMMED = 10, 4
 local run = nil
 
 local function with_member(object, members) return string.sub(object, 1, -2) .. members .. '}' end
@@ -1856,7 +1858,7 @@ local function run_plan(s, tick_ms, core, list, staged, flags, now, trace)
   end
   return true
 end`];
-const piece_127: Piece = ["lua/lib/run.lua", 78, `local function write_task(now)
+const piece_128: Piece = ["lua/lib/run.lua", 78, `local function write_task(now)
   local b = run.batch
   if b.opened then
     call('SET', run.tray, b.core, 'PX', 5000)
@@ -1903,7 +1905,7 @@ local function run_write(now)
     string.format('%s,%s,%.0f,%.0f,%s', run.s.y, run.batch.core, run.index, now, run.flags))
   call('HINCRBY', run.s.key, 'n', 1)
 end`];
-const piece_128: Piece = ["lua/lib/batch.lua", 57, `local function task_waits(b, i, byte)
+const piece_129: Piece = ["lua/lib/batch.lua", 57, `local function task_waits(b, i, byte)
   if byte == 'q' or byte == 'r' then return true end
   return (byte == 'f' or byte == 'e') and b.o_from ~= nil and i >= b.o_from and i <= b.o_to
 end`];
@@ -2759,13 +2761,14 @@ local meta = KEYS[1]
 local core = ARGV[1]
 local account = ARGV[2]
 local now_us = tonumber(ARGV[3]) or (function() local t = redis.call('TIME') return t[1] * 1000000 + t[2] end)()`], piece_0, piece_62, piece_63, piece_64, piece_65, piece_66, piece_67, piece_68, piece_69, piece_71, ["lua/limiter/usage.lua", 12, `local lane = lane_load(core, now_us)
-if lane.account ~= account then return {} end`], piece_70, piece_73, piece_83, piece_74, ["lua/limiter/usage.lua", 14, `lane_settle(lane)
+if lane.account ~= account then return {} end`], piece_70, piece_73, piece_83, piece_74, piece_84, ["lua/limiter/usage.lua", 14, `lane_settle(lane)
 
 local free, next_us = -1, nil
 if lane.machine then
   local closed_until = lane_closed_until(lane)
-  free = closed_until and 0 or lane.free
-  if lane.free == 0 then next_us = lane.machine.next(lane, 1) end
+  local room = lane_room(lane)
+  free = closed_until and 0 or room
+  if room == 0 then next_us = lane.machine.next(lane, 1) end
   if closed_until then next_us = math.max(next_us or 0, closed_until) end
 end
 local next_ms = next_us and next_us < math.huge and lane_text(math.ceil((next_us - lane.skew) / 1000)) or ''
@@ -2973,7 +2976,7 @@ local notes = b.N and batch_load(core .. 'n')
 if not notes or index >= notes.n then return 'missing' end
 local byte = call('GETRANGE', notes.key .. ':s', index, index)
 if byte == 'x' then return 'missing' end`], piece_4, ["lua/notification/redeliver.lua", 21, `if operation_before(op, now_ms) then return 'queued' end
-if byte ~= 'c' and byte ~= 'f' then return 'waiting' end`], piece_6, piece_7, piece_9, piece_11, piece_12, piece_13, piece_14, piece_15, piece_16, piece_17, piece_18, piece_19, piece_20, piece_22, piece_23, piece_47, piece_41, piece_84, piece_85, piece_86, piece_87, piece_88, piece_89, ["lua/notification/redeliver.lua", 24, `local page = call('HGET', notes.key .. ':0', string.format('%.0f', math.floor(index / NOTES_PAGE)))
+if byte ~= 'c' and byte ~= 'f' then return 'waiting' end`], piece_6, piece_7, piece_9, piece_11, piece_12, piece_13, piece_14, piece_15, piece_16, piece_17, piece_18, piece_19, piece_20, piece_22, piece_23, piece_47, piece_41, piece_85, piece_86, piece_87, piece_88, piece_89, piece_90, ["lua/notification/redeliver.lua", 24, `local page = call('HGET', notes.key .. ':0', string.format('%.0f', math.floor(index / NOTES_PAGE)))
 local at = 1
 for _ = 1, index % NOTES_PAGE do at = at + 4 + struct.unpack('>I4', page, at) end
 local letter = string.sub(page, at + 6, at + 6)
@@ -3075,7 +3078,7 @@ local meta = KEYS[1]
 local now_ms = tonumber(table.remove(ARGV)) or (function() local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000) end)()`], ["lua/outbox/away.lua", 9, `local asked_ms = tonumber(table.remove(ARGV))
 
 local answers = ARGV`], piece_0, ["lua/outbox/away.lua", 16, `local AGAIN_MS_MAX, ANSWER_MS_MAX = 3600000, 1000
-if now_ms < asked_ms or now_ms - asked_ms >= ANSWER_MS_MAX then return { 0, 0, 0 } end`], piece_1, piece_5, piece_6, piece_90, piece_8, piece_17, piece_91, piece_24, piece_25, piece_26, piece_27, piece_28, piece_29, piece_30, piece_31, piece_32, piece_33, piece_92, piece_34, piece_35, piece_93, piece_36, ["lua/outbox/away.lua", 19, `local confirmed, again, forgotten = {}, 0, 0
+if now_ms < asked_ms or now_ms - asked_ms >= ANSWER_MS_MAX then return { 0, 0, 0 } end`], piece_1, piece_5, piece_6, piece_91, piece_8, piece_17, piece_92, piece_24, piece_25, piece_26, piece_27, piece_28, piece_29, piece_30, piece_31, piece_32, piece_33, piece_93, piece_34, piece_35, piece_94, piece_36, ["lua/outbox/away.lua", 19, `local confirmed, again, forgotten = {}, 0, 0
 
 
 local function hand_again(field, text)
@@ -3170,22 +3173,22 @@ local now_us = tonumber(table.remove(ARGV)) or (function() local t = redis.call(
 
 
 
-local messages = ARGV`], piece_0, piece_1, piece_5, piece_6, piece_90, piece_8, piece_9, piece_51, piece_11, piece_94, piece_12, piece_13, piece_14, piece_15, piece_16, piece_17, piece_91, piece_18, piece_19, piece_20, piece_21, piece_22, piece_23, piece_24, piece_25, piece_26, piece_27, piece_28, piece_29, piece_30, piece_31, piece_32, piece_95, ["lua/lib/outbox.lua", 78, `local function away_get(field)
+local messages = ARGV`], piece_0, piece_1, piece_5, piece_6, piece_91, piece_8, piece_9, piece_51, piece_11, piece_95, piece_12, piece_13, piece_14, piece_15, piece_16, piece_17, piece_92, piece_18, piece_19, piece_20, piece_21, piece_22, piece_23, piece_24, piece_25, piece_26, piece_27, piece_28, piece_29, piece_30, piece_31, piece_32, piece_96, ["lua/lib/outbox.lua", 78, `local function away_get(field)
   local plan = away_plans[field]
   if plan then return plan.value or nil end
   return call('HGET', root .. 'away', field) or nil
-end`], piece_92, piece_34, piece_96, piece_35, piece_93, piece_97, piece_98, piece_99, ["lua/lib/limited.lua", 111, `local function limited_lost(lane, seq, flow, held, from, now)
+end`], piece_93, piece_34, piece_97, piece_35, piece_94, piece_98, piece_99, piece_100, ["lua/lib/limited.lua", 111, `local function limited_lost(lane, seq, flow, held, from, now)
   if not held or held.from >= from then return end
   local first = string.find(limited_states(batch_load(held.core), held, from - 1), '[qr]')
   if not first then return end
   local text = flow .. '|' .. entry_of(held.core, held.from + first - 1, from - 1, held.attempts, held.recoveries, held.timeout_s,
     held.due_ms, held.limit)
   away_set(away_field(lane, text), seq .. ' ' .. text, now)
-end`], piece_100, piece_101, piece_102, piece_84, piece_85, piece_103, piece_86, piece_104, piece_47, piece_48, ["lua/outbox/receive.lua", 25, `local FAILED_MAX = 1000
+end`], piece_101, piece_102, piece_103, piece_85, piece_86, piece_104, piece_87, piece_105, piece_47, piece_48, ["lua/outbox/receive.lua", 25, `local FAILED_MAX = 1000
 local now_ms = math.floor(now_us / 1000)
 
 source_ms = math.max(source_ms, now_us / 1000 - ahead_ms)
-local kinds = {}`], piece_62, piece_76, piece_63, piece_77, piece_105, piece_64, piece_78, piece_65, piece_66, piece_67, piece_68, piece_69, piece_79, piece_70, piece_73, piece_71, piece_74, piece_106, piece_80, ["lua/lib/lane.lua", 139, `local function lane_key(range) return range.core .. ',' .. lane_text(range.to) .. ',' .. range.attempts end`], piece_107, piece_108, piece_81, piece_109, ["lua/lib/lane.lua", 209, `local function lane_add(lane, range)
+local kinds = {}`], piece_62, piece_76, piece_63, piece_77, piece_106, piece_64, piece_78, piece_65, piece_66, piece_67, piece_68, piece_69, piece_79, piece_70, piece_73, piece_71, piece_74, piece_107, piece_80, ["lua/lib/lane.lua", 142, `local function lane_key(range) return range.core .. ',' .. lane_text(range.to) .. ',' .. range.attempts end`], piece_108, piece_109, piece_81, piece_110, ["lua/lib/lane.lua", 212, `local function lane_add(lane, range)
   if lane.waiting == 0 then lane_wake(lane, lane.now) end
   local invalid_at = lane_invalid_at(lane, range)
   if invalid_at < math.huge then lane_wake(lane, invalid_at) end
@@ -3229,7 +3232,7 @@ local function lane_return(lane, range, place)
   lane_add(lane, range)
 
   lane_wake(lane, lane.now)
-end`], piece_110, ["lua/lib/lane.lua", 280, `local function lane_drop(lane, core)
+end`], piece_111, ["lua/lib/lane.lua", 283, `local function lane_drop(lane, core)
   local batch = lane_batch(lane, core)
   if batch.waiting == 0 then return end
   batch.over, batch.over_tasks = lane.seq, batch.over_tasks + batch.waiting
@@ -3503,7 +3506,7 @@ local now_ms = tonumber(table.remove(ARGV)) or (function() local t = redis.call(
 
 
 
-local limits = ARGV`], piece_0, piece_1, piece_6, piece_8, piece_9, piece_111, piece_112, piece_35, ["lua/partition/claim.lua", 28, `local WINDOW, VISITS_MAX, PAGE_TASKS, EXPAND, GRANTED_MAX = 48, 96, 16, 250, 128
+local limits = ARGV`], piece_0, piece_1, piece_6, piece_8, piece_9, piece_112, piece_113, piece_35, ["lua/partition/claim.lua", 28, `local WINDOW, VISITS_MAX, PAGE_TASKS, EXPAND, GRANTED_MAX = 48, 96, 16, 250, 128
 
 
 
@@ -3562,7 +3565,7 @@ local function replay()
 end
 
 
-if replay() then return { now_ms, 1, 0, { '*' }, runs, 0, 0 } end`], piece_5, piece_7, piece_90, piece_11, piece_12, piece_13, ["lua/lib/ring.lua", 6, `local function ring_read(key, window)
+if replay() then return { now_ms, 1, 0, { '*' }, runs, 0, 0 } end`], piece_5, piece_7, piece_91, piece_11, piece_12, piece_13, ["lua/lib/ring.lua", 6, `local function ring_read(key, window)
   if rings_by_key[key] then return rings_by_key[key] end
   local items = call('LRANGE', key, 0, window - 1)
   local ring = { key = key, items = items, read = #items, head = 1, whole = #items < window or call('LLEN', key) == #items }
@@ -3598,7 +3601,7 @@ local function rings_trim()
     local taken = ring_taken(ring.key)
     if taken > 0 then call('LTRIM', ring.key, taken, -1) end
   end
-end`], piece_15, piece_16, piece_17, piece_91, piece_113, piece_18, piece_19, piece_20, piece_21, piece_22, piece_24, piece_25, piece_26, piece_27, piece_28, piece_29, piece_30, piece_31, piece_32, piece_33, piece_95, piece_34, piece_96, piece_93, piece_36, piece_37, piece_38, piece_97, piece_98, piece_99, piece_100, piece_101, piece_114, piece_102, ["lua/lib/parked.lua", 5, `local UNPARK_MAX = 200
+end`], piece_15, piece_16, piece_17, piece_92, piece_114, piece_18, piece_19, piece_20, piece_21, piece_22, piece_24, piece_25, piece_26, piece_27, piece_28, piece_29, piece_30, piece_31, piece_32, piece_33, piece_96, piece_34, piece_97, piece_94, piece_36, piece_37, piece_38, piece_98, piece_99, piece_100, piece_101, piece_102, piece_115, piece_103, ["lua/lib/parked.lua", 5, `local UNPARK_MAX = 200
 local parked_new, parked_gone, origins_gone, parked_left = {}, {}, {}, {}
 
 local function park(cls, account, origin)
@@ -3667,16 +3670,16 @@ local function parked_write()
   end
   if #origins_new > 0 then call('SADD', root .. 'parked', unpack(origins_new, 1, #origins_new)) end
   return origins
-end`], piece_84, piece_85, piece_86, ["lua/lib/round.lua", 24, `local function round_undealt(b, entry) return b.o_from ~= nil and entry.from >= b.o_from and entry.from <= b.o_to end`], piece_87, ["lua/lib/round.lua", 50, `local function round_stretches(states, states_from, from, to)
+end`], piece_85, piece_86, piece_87, ["lua/lib/round.lua", 24, `local function round_undealt(b, entry) return b.o_from ~= nil and entry.from >= b.o_from and entry.from <= b.o_to end`], piece_88, ["lua/lib/round.lua", 50, `local function round_stretches(states, states_from, from, to)
   local stretches = {}
   for first, after in string.gmatch(string.sub(states, from - states_from + 1, to - states_from + 1), '()[fqre]+()') do
     stretches[#stretches + 1] = { from + first - 1, from + after - 2 }
   end
   return stretches
-end`], piece_88, ["lua/lib/round.lua", 65, `local function round_reached(b, from)
+end`], piece_89, ["lua/lib/round.lua", 65, `local function round_reached(b, from)
   dealt_batches[b] = true
   if not from or from > b.o_to then b.o_from, b.o_to = nil, nil else b.o_from = from end
-end`], piece_89, piece_115, ["lua/partition/claim.lua", 31, `local SPARE = 0.25
+end`], piece_90, piece_116, ["lua/partition/claim.lua", 31, `local SPARE = 0.25
 
 local ALIVE_MS = 2000
 
@@ -4035,7 +4038,7 @@ local meta = KEYS[1]
 local lanes_max = tonumber(ARGV[1])
 local tasks_max = tonumber(ARGV[2])
 local ahead_us = tonumber(ARGV[3])
-local now_us = tonumber(ARGV[4]) or (function() local t = redis.call('TIME') return t[1] * 1000000 + t[2] end)()`], piece_0, piece_62, piece_76, piece_63, piece_77, piece_105, piece_64, piece_78, piece_65, piece_66, piece_67, piece_68, piece_69, piece_79, piece_70, piece_73, piece_71, piece_83, ["lua/lib/lane.lua", 113, `local function lane_is_held(lane) return lane.real / 1000 < (lane.opens or 0) end`], piece_74, piece_106, piece_80, piece_107, ["lua/lib/lane.lua", 157, `local function lane_run(range) return (range.left and range.left[1] or range.to + 1) - range.from end`], piece_108, piece_109, piece_110, piece_82, piece_24, piece_25, piece_26, piece_27, piece_28, piece_29, piece_30, piece_34, ["lua/lib/outbox.lua", 121, `local SLICE_MAX = 100
+local now_us = tonumber(ARGV[4]) or (function() local t = redis.call('TIME') return t[1] * 1000000 + t[2] end)()`], piece_0, piece_62, piece_76, piece_63, piece_77, piece_106, piece_64, piece_78, piece_65, piece_66, piece_67, piece_68, piece_69, piece_79, piece_70, piece_73, piece_71, piece_83, ["lua/lib/lane.lua", 113, `local function lane_is_held(lane) return lane.real / 1000 < (lane.opens or 0) end`], piece_74, piece_84, piece_107, piece_80, piece_108, ["lua/lib/lane.lua", 160, `local function lane_run(range) return (range.left and range.left[1] or range.to + 1) - range.from end`], piece_109, piece_110, piece_111, piece_82, piece_24, piece_25, piece_26, piece_27, piece_28, piece_29, piece_30, piece_34, ["lua/lib/outbox.lua", 121, `local SLICE_MAX = 100
 local function outbox_slices()
   local slices, left = {}, 0
   for _, plan in ipairs(outbox_plans_made) do
@@ -4096,12 +4099,10 @@ local function grant_spare(lane)
   return not lane.machine or lane.machine.spare and lane.machine.spare(lane, GRANT_MS)
 end
 
-local function grant_room(lane) return lane.machine and lane.machine.room and lane.machine.room(lane) or lane.free end
-
 
 local function grant_range(lane, range, tasks_max)
   local cost = lane.machine and math.min(range.cost, lane.max) or range.cost
-  local tasks = math.min(lane_run(range), tasks_max, math.floor(grant_room(lane) / cost))
+  local tasks = math.min(lane_run(range), tasks_max, math.floor(lane_room(lane) / cost))
   if tasks == 0 then return 0 end
   local from, to = range.from, range.from + tasks - 1
   local granted_ms = math.floor(lane.now / 1000)
@@ -4146,7 +4147,7 @@ local function grant_line(lane, tasks_max)
               local granted = grant_range(lane, range, tasks_max)
               tasks_max, tasks = tasks_max - granted, tasks - granted
               if granted < run then
-                if tasks_max == 0 and (not lane.machine or grant_room(lane) >= math.min(range.cost, lane.max)) then return false end
+                if tasks_max == 0 and (not lane.machine or lane_room(lane) >= math.min(range.cost, lane.max)) then return false end
                 return range
               end
             until tasks == 0
@@ -4529,7 +4530,7 @@ local now_ms = tonumber(table.remove(ARGV)) or (function() local t = redis.call(
 
 
 
-local parts = ARGV`], piece_0, piece_1, piece_5, piece_8, piece_9, piece_51, piece_11, piece_94, piece_12, piece_13, piece_14, piece_15, piece_16, piece_17, piece_111, piece_112, piece_116, piece_18, piece_19, piece_20, piece_21, piece_22, piece_24, piece_25, piece_26, piece_27, piece_28, piece_29, piece_30, piece_31, piece_32, piece_33, piece_95, piece_34, piece_35, piece_36, piece_37, piece_97, piece_117, piece_98, piece_47, piece_48, piece_84, ["lua/lib/results.lua", 16, `local function results_replaced(text, records)
+local parts = ARGV`], piece_0, piece_1, piece_5, piece_8, piece_9, piece_51, piece_11, piece_95, piece_12, piece_13, piece_14, piece_15, piece_16, piece_17, piece_112, piece_113, piece_117, piece_18, piece_19, piece_20, piece_21, piece_22, piece_24, piece_25, piece_26, piece_27, piece_28, piece_29, piece_30, piece_31, piece_32, piece_33, piece_96, piece_34, piece_35, piece_36, piece_37, piece_98, piece_118, piece_99, piece_47, piece_48, piece_85, ["lua/lib/results.lua", 16, `local function results_replaced(text, records)
   local at, gone = 1, {}
   while at <= #records do
     local of, length = struct.unpack('>BI2', records, at)
@@ -4749,7 +4750,7 @@ local now_ms = tonumber(ARGV[8]) or (function() local t = redis.call('TIME') ret
 if pressure == 0 and call('EXISTS', root .. 'holders', root .. 'active:' .. holder, root .. 'ready:f', root .. 'ready:r', root .. 'ready:n',
   root .. 'parked', root .. 'granted', root .. 'outbox', root .. 'away:since', root .. 'lanes', delayed, deadlines) == 0 then
   return { now_ms, 0, 0, 0, 0, 0, 0, 0, 0, 0, 8 }
-end`], piece_1, piece_5, piece_50, piece_6, piece_90, piece_8, piece_9, piece_51, piece_52, piece_11, piece_56, piece_94, piece_12, piece_13, piece_14, piece_15, piece_16, piece_17, piece_91, piece_111, piece_112, piece_116, piece_18, piece_19, piece_20, piece_21, piece_22, piece_24, piece_25, piece_26, piece_27, piece_28, piece_29, piece_30, piece_31, piece_32, piece_33, piece_95, piece_34, piece_54, piece_35, piece_93, piece_36, piece_37, piece_97, piece_117, piece_98, piece_99, piece_55, piece_100, piece_114, piece_102, piece_84, piece_85, piece_103, piece_86, piece_104, piece_47, piece_48, ["lua/lib/stale.lua", 7, `local STALE_LOOK, STALE_AFTER_MS, STALE_PAUSE_MS = 200, 1000, 100
+end`], piece_1, piece_5, piece_50, piece_6, piece_91, piece_8, piece_9, piece_51, piece_52, piece_11, piece_56, piece_95, piece_12, piece_13, piece_14, piece_15, piece_16, piece_17, piece_92, piece_112, piece_113, piece_117, piece_18, piece_19, piece_20, piece_21, piece_22, piece_24, piece_25, piece_26, piece_27, piece_28, piece_29, piece_30, piece_31, piece_32, piece_33, piece_96, piece_34, piece_54, piece_35, piece_94, piece_36, piece_37, piece_98, piece_118, piece_99, piece_100, piece_55, piece_101, piece_115, piece_103, piece_85, piece_86, piece_104, piece_87, piece_105, piece_47, piece_48, ["lua/lib/stale.lua", 7, `local STALE_LOOK, STALE_AFTER_MS, STALE_PAUSE_MS = 200, 1000, 100
 local stale = { entries = {} }
 
 local function entry_is_stale(entry)
@@ -4793,7 +4794,7 @@ local function stale_write()
   if #stale.entries > 0 then call('ZREM', root .. 'delayed', unpack(stale.entries, 1, #stale.entries)) end
   if stale.begun then call('HDEL', meta, 'stale') end
   if stale.scan then call('HSET', meta, 'scan', stale.scan) else call('HDEL', meta, 'scan') end
-end`], piece_115, ["lua/partition/tick.lua", 28, `local DUE_MAX, BATCHES_MAX, REAP_MAX, SEGMENTS_MAX, AWAY_MS, ALIVE_MS, QUIET = 200, 50, 200, 500, 30000, 2000, 0.3
+end`], piece_116, ["lua/partition/tick.lua", 28, `local DUE_MAX, BATCHES_MAX, REAP_MAX, SEGMENTS_MAX, AWAY_MS, ALIVE_MS, QUIET = 200, 50, 200, 500, 30000, 2000, 0.3
 
 local EARLY_LOOK, EARLY_MAX, EARLY_SEGMENTS, EARLY_PAUSE_MS = 100, 20, 20, 250
 local more = 0
@@ -5168,8 +5169,8 @@ local now_ms = tonumber(table.remove(ARGV)) or (function() local t = redis.call(
 
 local parts = ARGV`], piece_0, ["lua/schedule/create.lua", 21, `local key = root .. 'sched:' .. core
 local before = call('HGET', key, 't')
-if before then return { 1, tonumber(before) } end`], piece_3, ["lua/schedule/create.lua", 24, `if idem_taken() then return { 2, now_ms } end`], piece_118, piece_119, ["lua/schedule/create.lua", 25, `local s = { core = core, key = key, doc = key .. ':doc' }
-if not template_plan(s, '1', parts) then return { 0, now_ms } end`], piece_120, piece_121, piece_49, piece_122, ["lua/schedule/create.lua", 28, `template_write()
+if before then return { 1, tonumber(before) } end`], piece_3, ["lua/schedule/create.lua", 24, `if idem_taken() then return { 2, now_ms } end`], piece_119, piece_120, ["lua/schedule/create.lua", 25, `local s = { core = core, key = key, doc = key .. ':doc' }
+if not template_plan(s, '1', parts) then return { 0, now_ms } end`], piece_121, piece_122, piece_49, piece_123, ["lua/schedule/create.lua", 28, `template_write()
 call('HSET', key, 'a', account, 's', status, 'v', 1, 't', now_ms, 'u', now_ms, 'k', tick, 'n', 0, 'i', 0, 'g', 1)
 call('ZADD', schedule_list(account), now_ms, core)
 call('ZADD', schedule_list(account, status), now_ms, core)
@@ -5190,8 +5191,8 @@ export const scheduleDelete = script<{ meta: string }, { core: string; account: 
 
 local meta = KEYS[1]
 local core = ARGV[1]
-local account = ARGV[2]`], piece_0, piece_123, ["lua/schedule/delete.lua", 12, `local s = schedule_load(core, account)
-if not s then return 0 end`], piece_120, piece_118, piece_124, ["lua/schedule/delete.lua", 14, `local list = template_keys(s)
+local account = ARGV[2]`], piece_0, piece_124, ["lua/schedule/delete.lua", 12, `local s = schedule_load(core, account)
+if not s then return 0 end`], piece_121, piece_119, piece_125, ["lua/schedule/delete.lua", 14, `local list = template_keys(s)
 list[#list + 1] = s.key
 list[#list + 1] = s.doc
 list[#list + 1] = s.runs
@@ -5264,8 +5265,8 @@ local now_ms = tonumber(table.remove(ARGV)) or (function() local t = redis.call(
 
 
 
-local parts = ARGV`], piece_0, piece_123, ["lua/schedule/fire.lua", 25, `local s = schedule_load(core)
-if not s or s.s ~= 'active' or s.v ~= version or tonumber(s.k) ~= tick then return { 'stale', 0 } end`], piece_1, piece_6, piece_7, piece_8, piece_9, piece_10, piece_11, piece_56, piece_15, piece_17, piece_111, piece_19, piece_21, piece_24, piece_25, piece_26, piece_27, piece_29, piece_30, piece_31, piece_32, piece_33, piece_35, piece_36, piece_37, piece_38, piece_39, piece_42, piece_43, piece_44, piece_45, piece_118, piece_125, piece_126, ["lua/schedule/fire.lua", 29, `local MISSED_MS = 2000
+local parts = ARGV`], piece_0, piece_124, ["lua/schedule/fire.lua", 25, `local s = schedule_load(core)
+if not s or s.s ~= 'active' or s.v ~= version or tonumber(s.k) ~= tick then return { 'stale', 0 } end`], piece_1, piece_6, piece_7, piece_8, piece_9, piece_10, piece_11, piece_56, piece_15, piece_17, piece_112, piece_19, piece_21, piece_24, piece_25, piece_26, piece_27, piece_29, piece_30, piece_31, piece_32, piece_33, piece_35, piece_36, piece_37, piece_38, piece_39, piece_42, piece_43, piece_44, piece_45, piece_119, piece_126, piece_127, ["lua/schedule/fire.lua", 29, `local MISSED_MS = 2000
 
 
 local function begun_ms(before)
@@ -5306,7 +5307,7 @@ if outcome == 'made' then
   end
   if s.y == 'b' and call('EXISTS', root .. 'b:' .. run_core) == 1 then outcome = 'again' end
 end
-if outcome == 'made' and not run_plan(s, tick, run_core, parts, staged, s.limited and 'l' or '-', now_ms) then return { 'lost', 0 } end`], piece_12, piece_13, piece_14, piece_16, piece_18, piece_20, piece_22, piece_23, piece_28, piece_34, piece_53, piece_40, piece_46, piece_127, ["lua/schedule/fire.lua", 72, `if outcome == 'made' then
+if outcome == 'made' and not run_plan(s, tick, run_core, parts, staged, s.limited and 'l' or '-', now_ms) then return { 'lost', 0 } end`], piece_12, piece_13, piece_14, piece_16, piece_18, piece_20, piece_22, piece_23, piece_28, piece_34, piece_53, piece_40, piece_46, piece_128, ["lua/schedule/fire.lua", 72, `if outcome == 'made' then
   run_write(now_ms)
 elseif outcome == 'overlap' or verdict == 'missed' or verdict == 'limiter' then
   call('HINCRBY', s.key, 'i', ticks)
@@ -5359,9 +5360,9 @@ local now_ms = tonumber(table.remove(ARGV)) or (function() local t = redis.call(
 
 
 
-local parts = ARGV`], piece_0, piece_123, ["lua/schedule/patch.lua", 20, `local s = schedule_load(core, account)
+local parts = ARGV`], piece_0, piece_124, ["lua/schedule/patch.lua", 20, `local s = schedule_load(core, account)
 if not s then return 'missing' end
-if s.v ~= version or (tick ~= 'keep' and s.k ~= seen) then return 'changed' end`], piece_118, piece_119, ["lua/schedule/patch.lua", 23, `if not template_plan(s, template, parts) then return 'lost' end`], piece_120, piece_121, piece_122, piece_124, ["lua/schedule/patch.lua", 24, `local old = template ~= '' and template_keys(s) or {}
+if s.v ~= version or (tick ~= 'keep' and s.k ~= seen) then return 'changed' end`], piece_119, piece_120, ["lua/schedule/patch.lua", 23, `if not template_plan(s, template, parts) then return 'lost' end`], piece_121, piece_122, piece_123, piece_125, ["lua/schedule/patch.lua", 24, `local old = template ~= '' and template_keys(s) or {}
 
 local created_ms = call('HGET', s.key, 't')
 template_write()
@@ -5418,7 +5419,7 @@ local core = ARGV[1]
 local account = ARGV[2]
 local offset = tonumber(ARGV[3])
 local most = tonumber(ARGV[4])`], piece_0, ["lua/schedule/runs.lua", 13, `local key = root .. 'sched:' .. core
-if call('HGET', key, 'a') ~= account then return { 0, {} } end`], piece_125, ["lua/schedule/runs.lua", 15, `local members = call('ZREVRANGE', key .. ':runs', offset, offset + most - 1)
+if call('HGET', key, 'a') ~= account then return { 0, {} } end`], piece_126, ["lua/schedule/runs.lua", 15, `local members = call('ZREVRANGE', key .. ':runs', offset, offset + most - 1)
 local rows = {}
 for _, member in ipairs(members) do
   local of = run_read(member)
@@ -5451,7 +5452,7 @@ local core = ARGV[1]
 local template = ARGV[2]
 local batch = ARGV[3]
 local base = ARGV[4]
-local ttl_ms = tonumber(ARGV[5])`], piece_0, piece_118, ["lua/schedule/stage.lua", 15, `local from = schedule_segment({ key = root .. 'sched:' .. core }, template, base)
+local ttl_ms = tonumber(ARGV[5])`], piece_0, piece_119, ["lua/schedule/stage.lua", 15, `local from = schedule_segment({ key = root .. 'sched:' .. core }, template, base)
 local to = root .. 'b:' .. batch .. ':+new:' .. base
 if call('COPY', from, to, 'REPLACE') == 0 then return 0 end
 call('PEXPIRE', to, ttl_ms)
@@ -5488,10 +5489,10 @@ local now_ms = tonumber(table.remove(ARGV)) or (function() local t = redis.call(
 
 
 
-local parts = ARGV`], piece_0, piece_123, ["lua/schedule/trigger.lua", 21, `local s = schedule_load(core, account)
+local parts = ARGV`], piece_0, piece_124, ["lua/schedule/trigger.lua", 21, `local s = schedule_load(core, account)
 if not s then return { 'missing', '', '', 0, 0, 0 } end`], piece_3, ["lua/schedule/trigger.lua", 23, `if idem_taken() then return { 'taken', '', '', 0, 0, 0 } end`], piece_4, ["lua/schedule/trigger.lua", 24, `local before = operation_before(op, now_ms)
 if before then return { 'made', s.y, before.core, before.first, before.at_ms, 0 } end
-if s.g ~= template then return { 'changed', '', '', 0, 0, 0 } end`], piece_1, piece_6, piece_7, piece_8, piece_9, piece_10, piece_11, piece_56, piece_15, piece_17, piece_19, piece_21, piece_24, piece_25, piece_26, piece_27, piece_29, piece_30, piece_31, piece_32, piece_33, piece_35, piece_36, piece_37, piece_38, piece_39, piece_42, piece_43, piece_44, piece_45, piece_118, piece_125, piece_126, ["lua/schedule/trigger.lua", 27, `if not run_plan(s, now_ms, run_core, parts, staged, s.limited and 'xl' or 'x', now_ms, trace) then return { 'lost', '', '', 0, 0, 0 } end`], piece_12, piece_13, piece_14, piece_16, piece_18, piece_20, piece_22, piece_23, piece_28, piece_34, piece_53, piece_40, piece_41, piece_46, piece_127, piece_49, ["lua/schedule/trigger.lua", 29, `run_write(now_ms)
+if s.g ~= template then return { 'changed', '', '', 0, 0, 0 } end`], piece_1, piece_6, piece_7, piece_8, piece_9, piece_10, piece_11, piece_56, piece_15, piece_17, piece_19, piece_21, piece_24, piece_25, piece_26, piece_27, piece_29, piece_30, piece_31, piece_32, piece_33, piece_35, piece_36, piece_37, piece_38, piece_39, piece_42, piece_43, piece_44, piece_45, piece_119, piece_126, piece_127, ["lua/schedule/trigger.lua", 27, `if not run_plan(s, now_ms, run_core, parts, staged, s.limited and 'xl' or 'x', now_ms, trace) then return { 'lost', '', '', 0, 0, 0 } end`], piece_12, piece_13, piece_14, piece_16, piece_18, piece_20, piece_22, piece_23, piece_28, piece_34, piece_53, piece_40, piece_41, piece_46, piece_128, piece_49, ["lua/schedule/trigger.lua", 29, `run_write(now_ms)
 operation_write(op, run.batch.core, run.index, now_ms)
 local reply = { 'made', s.y, run.batch.core, run.index, now_ms, run.tasks }
 idem_write(reply)
@@ -5710,7 +5711,7 @@ local tray_keep_ms = tonumber(ARGV[7])
 local now_ms = tonumber(ARGV[8]) or (function() local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000) end)()`], piece_0, piece_1, ["lua/task/cancel.lua", 18, `local b = batch_load(core)
 if not b or b.a ~= account or b.s == 'deleted' or index >= b.n then return 'missing' end
 local state = call('GETRANGE', b.key .. ':s', index, index)
-if state == 'x' then return 'cancelled' end`], piece_128, ["lua/task/cancel.lua", 22, `if not task_waits(b, index, state) then return 'state' end`], piece_5, ["lua/task/cancel.lua", 23, `if not batch_live(b) then return b.s == 'cancelled' and 'cancelled' or 'state' end`], piece_6, piece_7, piece_8, piece_51, piece_11, piece_94, piece_12, piece_13, piece_14, piece_15, piece_16, piece_17, piece_91, piece_18, piece_19, piece_20, piece_21, piece_22, piece_23, piece_24, piece_25, piece_26, piece_27, piece_28, piece_29, piece_30, piece_34, piece_53, piece_60, ["lua/lib/limited.lua", 124, `local LEAVE_NAMES_MAX = 250
+if state == 'x' then return 'cancelled' end`], piece_129, ["lua/task/cancel.lua", 22, `if not task_waits(b, index, state) then return 'state' end`], piece_5, ["lua/task/cancel.lua", 23, `if not batch_live(b) then return b.s == 'cancelled' and 'cancelled' or 'state' end`], piece_6, piece_7, piece_8, piece_51, piece_11, piece_95, piece_12, piece_13, piece_14, piece_15, piece_16, piece_17, piece_92, piece_18, piece_19, piece_20, piece_21, piece_22, piece_23, piece_24, piece_25, piece_26, piece_27, piece_28, piece_29, piece_30, piece_34, piece_53, piece_60, ["lua/lib/limited.lua", 124, `local LEAVE_NAMES_MAX = 250
 local function limited_leave(b, now, index, byte, limiter)
   local lane = lane_of_name(b, limiter, index)
   if not lane or call('EXISTS', root .. 'away') == 0 then return end
@@ -5795,7 +5796,7 @@ local now_ms = tonumber(table.remove(ARGV)) or (function() local t = redis.call(
 
 
 local parts = ARGV`], piece_0, piece_3, ["lua/task/create.lua", 24, `if idem_taken() then return { '', 0, now_ms } end`], piece_4, ["lua/task/create.lua", 25, `local before = operation_before(op, now_ms)
-if before then return { before.core, before.first, before.at_ms } end`], piece_1, piece_10, piece_11, piece_12, piece_113, piece_41, piece_42, ["lua/lib/append.lua", 48, `local function pages_cut(records, place)
+if before then return { before.core, before.first, before.at_ms } end`], piece_1, piece_10, piece_11, piece_12, piece_114, piece_41, piece_42, ["lua/lib/append.lua", 48, `local function pages_cut(records, place)
   local pages, from, at = {}, 1, 1
   while at <= #records do
     at = at + 4 + struct.unpack('>I4', records, at)
@@ -5928,13 +5929,13 @@ local due_ms = tonumber(ARGV[9])
 local expiration_ms = tonumber(ARGV[10])
 local op = ARGV[11]
 local now_ms = tonumber(ARGV[12]) or (function() local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000) end)()`], piece_0, piece_1, ["lua/task/retry.lua", 23, `local b = batch_load(core)
-if not b or b.a ~= account or b.s == 'deleted' or index >= b.n then return 'missing' end`], piece_4, ["lua/task/retry.lua", 25, `if operation_before(op, now_ms) then return 'queued' end`], piece_5, piece_128, ["lua/task/retry.lua", 26, `local byte = call('GETRANGE', b.key .. ':s', index, index)
+if not b or b.a ~= account or b.s == 'deleted' or index >= b.n then return 'missing' end`], piece_4, ["lua/task/retry.lua", 25, `if operation_before(op, now_ms) then return 'queued' end`], piece_5, piece_129, ["lua/task/retry.lua", 26, `local byte = call('GETRANGE', b.key .. ':s', index, index)
 local round = not batch_live(b)
 if round then
   if not b.z or (b.s ~= 'failed' and b.s ~= 'expired') then return 'state' end
   if b.s == 'expired' and b.f > 0 and tonumber(call('HGET', b.key, 'y') or '0') < b.n then return 'sweep' end
 end
-if (byte ~= 'f' and byte ~= 'e') or (not round and task_waits(b, index, byte)) then return 'state' end`], piece_6, piece_7, piece_8, piece_9, piece_11, piece_12, piece_13, piece_14, piece_15, piece_16, piece_17, piece_18, piece_19, piece_20, piece_21, piece_22, piece_23, piece_24, piece_25, piece_26, piece_27, piece_28, piece_29, piece_30, piece_31, piece_32, piece_33, piece_34, piece_53, piece_35, piece_36, piece_37, piece_38, piece_60, piece_41, piece_84, piece_85, piece_86, piece_61, piece_87, piece_88, piece_89, ["lua/task/retry.lua", 34, `b.f = b.f - 1
+if (byte ~= 'f' and byte ~= 'e') or (not round and task_waits(b, index, byte)) then return 'state' end`], piece_6, piece_7, piece_8, piece_9, piece_11, piece_12, piece_13, piece_14, piece_15, piece_16, piece_17, piece_18, piece_19, piece_20, piece_21, piece_22, piece_23, piece_24, piece_25, piece_26, piece_27, piece_28, piece_29, piece_30, piece_31, piece_32, piece_33, piece_34, piece_53, piece_35, piece_36, piece_37, piece_38, piece_60, piece_41, piece_85, piece_86, piece_87, piece_61, piece_88, piece_89, piece_90, ["lua/task/retry.lua", 34, `b.f = b.f - 1
 b.dirty = true
 if round then
   round_begin(b, expiration_ms, now_ms)

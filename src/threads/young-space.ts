@@ -32,7 +32,7 @@ export class YoungSpace {
 }
 
 /** Where nothing referred to it, it would not have to be made. */
-export const garbage: { latest: unknown[] } = { latest: [] };
+const garbage: { latest: unknown[] } = { latest: [] };
 
 /** As much as keeps the young space of this thread for a second, in 0.3 ms. */
 export function makeGarbage(): void {

@@ -1,7 +1,8 @@
 // How far ahead of its time a lane grants: all that it may where much starts, half of that where few start, or very many.
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
-import { Lane } from '../helpers/lane.ts';
+import { readUsage } from '../../src/store/limiter-usage.ts';
+import { ACCOUNT, Lane } from '../helpers/lane.ts';
 import { startRedis } from '../helpers/redis.ts';
 
 const T = 1_800_000_000_000_000;
@@ -35,4 +36,22 @@ test('a bucket that is not empty leaves room for what 2 ms let drip in, an empty
   for (const ms of [0, 2, 3, 10, 11, 19]) grants.push((await lane.lookAll(T + ms * 1_000)).granted);
   // All of an empty one at once; then 8 are in it at most, until it is empty again.
   assert.deepEqual(grants, [1, 0, 1, 7, 1, 10]);
+  // What is left free is no more to be had for who asks how it is used: 8 are in it 2 ms later, 7 after another.
+  const usage = await readUsage(redis, ACCOUNT, lane.core, T + 21_000);
+  assert.deepEqual([usage?.available, usage?.next_available_ms], [0, T / 1_000 + 22]);
 });
+
+// One range of many tasks, and many of one, take the same: all of an empty bucket of 10 every 2 ms.
+for (const tasks of [400, 1]) {
+  test(`what drips into a bucket in 2 ms goes to ranges of ${tasks} without loss`, async () => {
+    const lane = await Lane.create(redis, 11, { type: 'leaky', config: { capacity: 10, drain_rate: 5_000, interval: 1 }, now_us: T });
+    const batch = lane.newBatch(T);
+    for (let from = 0; from < 400; from += tasks) await lane.queue(T, { batch, from, to: from + tasks - 1, first_ms: T / 1_000 });
+    const { sent } = await lane.lookAll(T, AHEAD_US);
+    let started = 0;
+    for (const one of sent) {
+      if (one.kind === 'grant' && one.granted_ms < T / 1_000 + 20) started += one.range.to - one.range.from + 1;
+    }
+    assert.equal(started, 100);
+  });
+}

@@ -9,7 +9,7 @@
 do
   local LEVEL_LOG_MAX = 128
   local LEVEL_EXACT_MAX = 9000000000
-  local LEVEL_GUARD_US, LEVEL_GUARD_PART = 2000, 4 -- what drips in within that time is left free in a bucket that is not empty; a part of all at most
+  local LEVEL_GUARD_US, LEVEL_GUARD_PART = 2000, 4 -- what drips in within that time is left free in a bucket that was not empty; a part of all at most
   local LEVEL_DEBT = 2 -- points that were charged afterwards raise the level to so many capacities at most
 
   local function level_scale(lane) return lane.rate * lane.interval_s > LEVEL_EXACT_MAX and 1000 or 1 end
@@ -34,6 +34,7 @@ do
   end
 
   -- One start takes some ms more to its receiver than another. Were a bucket filled to its brim after each stall, more would come in within a second there than may.
+  -- Where it was empty all of it goes at once, whoever it goes to; what is told of a later time is told with what holds then.
   local function level_guard(lane)
     if lane.n == 0 then return 0 end
     return math.floor(math.min(lane.rate / lane.interval_s * LEVEL_GUARD_US / 1000000, lane.max / LEVEL_GUARD_PART))
@@ -100,7 +101,7 @@ do
         lane.at = at
         level_set(lane, lane.n - units, rem)
       end
-      lane.free = math.max(0, lane.max - lane.n)
+      lane.free, lane.guard = math.max(0, lane.max - lane.n), level_guard(lane)
     end,
     next = function(lane, cost)
       local units = math.min(lane.n, lane.n + cost - lane.max + level_guard(lane))
@@ -109,7 +110,7 @@ do
       local wait = math.floor(units / lane.rate) * interval + math.ceil(((units % lane.rate) * interval - lane.rem) / lane.rate)
       return (lane.at + wait) * level_scale(lane)
     end,
-    room = function(lane) return math.max(0, lane.free - level_guard(lane)) end,
+    room = function(lane) return math.max(0, lane.free - (lane.guard or 0)) end,
     -- When (v) nothing would be left in it, and what drips in from then on be lost.
     runs_dry = function(lane) return machines.level.next(lane, lane.max) end,
     take = function(lane, units)
