@@ -28,7 +28,7 @@ for (const [partition, rate, least_ms, most_ms] of [
 }
 
 // 10 of 1,000 a second: 2 drip in within 2 ms. Looks that grant nothing ahead, so that each says what fits at its time.
-test('a bucket that is not empty leaves room for what 2 ms let drip in, an empty one none', async () => {
+test('a bucket that was not empty leaves room for what 2 ms let drip in, an empty one none', async () => {
   const lane = await Lane.create(redis, 10, { type: 'leaky', config: { capacity: 10, drain_rate: 1_000, interval: 1 }, now_us: T });
   await lane.queue(T, { batch: lane.newBatch(T), from: 0, to: 0, first_ms: T / 1_000, cost: 10 });
   await lane.queue(T, { batch: lane.newBatch(T), from: 0, to: 499, first_ms: T / 1_000 });
