@@ -181,7 +181,7 @@ of any batch, templates. A task keeps the limiter that its name meant when the t
   deaths: what was granted and not used is given back, and what was not written within a second waits again. The way to the receiver is
   not counted: allow 20 ms for it, or 1 % of the interval. For a start that is some ms
   longer on its way than another, a bucket that was not empty leaves free what comes back in 2 ms, at most a quarter of it: 2 of 10 at
-  1,000 a second, none below 500; `usage` does not count it as available. \`concurrent\` counts on the engine's side; a target may still work on a request
+  1,000 a second, none below 500; that does not count as available. \`concurrent\` counts on the engine's side; a target may still work on a request
   whose sender died.
 - **Use.** What is allowed is used, but for the few milliseconds until a free unit is taken: of a \`window\` of a second about 99 %. A bucket
   that is full loses what comes in meanwhile, so a \`capacity\` of less than some 50 ms of its rate costs a part of that.
