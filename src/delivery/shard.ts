@@ -265,10 +265,10 @@ export class CallbackShard implements Service, PumpHost {
   }
 
   #begin(pump: Pump, task: Claimed, secrets: readonly Buffer[], now_ms: number, claimed_ms: number, again = false): void {
-    if (this.#draining || pump.fence.passed) return this.#handBack(pump, task, 0);
+    if (this.#draining || !pump.fence.holds(claimed_ms)) return this.#handBack(pump, task, 0);
     const wait_ms = this.#suspects.wait_ms(pump.flying, task);
     if (wait_ms > 0) return this.#handBack(pump, task, wait_ms);
-    if (task.of !== null) return this.#beginNotification(pump, task, secrets);
+    if (task.of !== null) return this.#beginNotification(pump, task, secrets, claimed_ms);
     const spec = specOf(task.head);
     if (spec.valid_until_ms !== null && now_ms >= spec.valid_until_ms) return this.#end(pump, settlementOfExpired(task, now_ms), null);
     if (!again) this.#deps.meter.lag(Math.max(0, now_ms - task.due_ms));
@@ -292,12 +292,12 @@ export class CallbackShard implements Service, PumpHost {
         batch_id: task.single ? null : ID_PREFIX.batch + task.flight.core,
         timeout_ms: spec.timeout_ms,
         secrets,
-        sent: counted
-          ? () => {
-              hold_ms = this.#late_starts.wait_ms(counted, age_ms());
-              return hold_ms === 0;
-            }
-          : undefined,
+        // It may have waited long for a connection.
+        sent: () => {
+          if (!pump.fence.holds(claimed_ms)) hold_ms = Number.POSITIVE_INFINITY;
+          else if (counted) hold_ms = this.#late_starts.wait_ms(counted, age_ms());
+          return hold_ms === 0;
+        },
         // Told by when it was written: on a busy machine a thread may stand still in between.
         written: counted ? () => pump.late(lateStart(counted, age_ms())) : undefined,
       },
@@ -313,15 +313,15 @@ export class CallbackShard implements Service, PumpHost {
         this.#validity.settle(limit, spec, settle, (settlement) => this.#end(pump, settlement, outcome));
       },
     );
-    const slot = limit?.kind === 'c' ? this.#slots.taken(running, pump) : null;
+    const slot = limit?.kind === 'c' ? this.#slots.taken({ call: running, pump, claimed_ms }) : null;
   }
 
-  #beginNotification(pump: Pump, task: Claimed, secrets: readonly Buffer[]): void {
+  #beginNotification(pump: Pump, task: Claimed, secrets: readonly Buffer[], claimed_ms: number): void {
     const notification = notificationOf(task);
     if (notification === null) return this.#endNotification(pump, null, settlementOfLost(task, pump.clock.now_ms()), null);
     const span = tracedNotification(this.#deps.tracing, task, notification, pump.clock.now_ms());
-    const headers = span?.headers ?? notification.headers;
-    this.#deps.outbound.call({ ...notification, headers, attempt: task.attempt, secrets }, (outcome) => {
+    const call = { ...notification, headers: span?.headers ?? notification.headers, sent: () => pump.fence.holds(claimed_ms) };
+    this.#deps.outbound.call({ ...call, attempt: task.attempt, secrets }, (outcome) => {
       const brief = this.#brief || (notification.event === 'on_progress' && outcome.verdict === 'success');
       const told = brief ? { ...outcome, excerpt: null } : outcome;
       const now = { now_ms: pump.clock.now_ms(), dice: Math.random() };

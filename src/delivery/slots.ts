@@ -7,6 +7,8 @@ import type { Pump } from './pump.ts';
 interface Taken {
   call: RunningCall;
   pump: Pick<Pump, 'fence'>;
+  /** When its task was claimed. */
+  claimed_ms: number;
 }
 
 /** How often they are held against the fence. */
@@ -16,9 +18,9 @@ export class Slots {
   readonly #calls = new Line<Taken>();
   #timer: NodeJS.Timeout | null = null;
 
-  taken(call: RunningCall, pump: Pick<Pump, 'fence'>): Place<Taken> {
+  taken(taken: Taken): Place<Taken> {
     this.#timer ??= setInterval(() => this.#fence(), FENCE_MS);
-    return this.#calls.push({ call, pump });
+    return this.#calls.push(taken);
   }
 
   left(place: Place<Taken>): void {
@@ -32,6 +34,6 @@ export class Slots {
 
   #fence(): void {
     if (this.#calls.size === 0) this.close();
-    for (const { call, pump } of this.#calls.all()) if (pump.fence.passed) call.abort('shutdown');
+    for (const { call, pump, claimed_ms } of this.#calls.all()) if (!pump.fence.holds(claimed_ms)) call.abort('shutdown');
   }
 }

@@ -94,7 +94,7 @@ function pointsOf({ flight }: Claimed, { points_used }: Outcome): { points?: num
  * one of the answers that are not 2xx, and the contract retries them all.
  */
 export function settlementOfNotification(task: Claimed, delays_ms: readonly number[], outcome: Outcome, { now_ms, dice }: Now): Settlement {
-  if (outcome.error?.code === 'shutdown') return handedBack(task, 0);
+  if (outcome.error?.code === 'shutdown' || outcome.error?.code === 'stale') return handedBack(task, 0);
   if (outcome.verdict === 'success') return settled(task, 'c', 0, resultOf(task, now_ms, outcome));
   const planned_ms = delays_ms[task.attempt - task.recoveries - 1];
   const given_up = outcome.verdict === 'final' && outcome.status_code !== GONE;

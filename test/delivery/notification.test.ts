@@ -106,13 +106,15 @@ describe('what becomes of it', () => {
     fc.assert(property);
   });
 
-  test('a success delivers, a final refusal gives up, 410 does not, a shutdown hands back', () => {
+  test('a success delivers, a final refusal gives up, 410 does not, a shutdown and what was never sent hand back', () => {
     const now = { now_ms: NOW, dice: 0.5 };
     const success = settlementOfNotification(noteOf(''), DELAYS, outcome({ verdict: 'success', error: null, status_code: 204 }), now);
     assert.deepEqual([success.verdict, success.result], ['c', `[${NOW},1,0,204,5]`]);
     assert.equal(settlementOfNotification(noteOf(''), DELAYS, outcome({ verdict: 'final', status_code: 500 }), now).verdict, 'f');
     assert.equal(settlementOfNotification(noteOf(''), DELAYS, outcome({ verdict: 'final', status_code: 410 }), now).verdict, 'r');
-    const stopped = outcome({ error: { code: 'shutdown', message: '' } });
-    assert.deepEqual(settlementOfNotification(noteOf(''), DELAYS, stopped, now).verdict, 'b');
+    for (const code of ['shutdown', 'stale'] as const) {
+      const unsent = outcome({ error: { code, message: '' } });
+      assert.equal(settlementOfNotification(noteOf(''), DELAYS, unsent, now).verdict, 'b');
+    }
   });
 });

@@ -9,7 +9,7 @@ import { startsIn } from '../../src/store/claimed.ts';
 import { encodeTasks } from '../../src/store/encoded.ts';
 import { type Claimed, preparePartitions } from '../../src/store/partition.ts';
 import { startRedis } from '../helpers/redis.ts';
-import { ACCOUNT, tasksOf } from '../helpers/rig.ts';
+import { ACCOUNT, type TaskSpec, tasksOf } from '../helpers/rig.ts';
 
 export const ORIGIN = 'o1';
 export const { redis, path } = await startRedis();
@@ -115,12 +115,16 @@ export class Host implements PumpHost {
 }
 
 export async function create(tasks: number, due_ms = 0): Promise<void> {
+  await createSpecs(Array.from({ length: tasks }, () => ({ due_ms })));
+}
+
+export async function createSpecs(specs: readonly TaskSpec[]): Promise<void> {
   await createBatch(redis, {
     partition: 0,
     core: newCore(0, Date.now()),
     account_id: ACCOUNT,
     doc: Buffer.from('{}'),
-    tasks: encodeTasks(tasksOf(Array.from({ length: tasks }, () => ({ due_ms })))),
+    tasks: encodeTasks(tasksOf(specs)),
     expiration_ms: 3_600_000,
     expires_from_ms: 0,
     movable: false,
