@@ -283,7 +283,8 @@ export class Pump {
     this.#claim_under_way = false;
     const { settled, tick: ticked, claimed, granted, told, offered, messages, error } = answersOf(reply);
     if (places > 0) this.#host.claimEnded(this, claimed?.tasks ?? null);
-    if (error === null) this.fence.answered(began_ms);
+    // What else is asked does not say that whoever asks lives.
+    if (error === null && (ticked !== null || claimed?.tasks.length)) this.fence.answered(began_ms);
     for (const one of [settled, ticked, claimed, granted, offered]) if (one !== null) this.clock.heard(one.now_ms, began_ms);
     if (settled !== null) this.#settled(settlements, settled);
     else this.#outcomes.putBack(settlements);

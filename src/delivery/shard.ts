@@ -15,6 +15,7 @@ import type { Slice } from '../store/outbox.ts';
 import type { Claimed, GrantReply, Late, Settlement, TickReply } from '../store/partition.ts';
 import type { RedisClient } from '../store/script.ts';
 import type { Tracing } from '../tracing/attempts.ts';
+import type { Since } from './fence.ts';
 import { LateStarts, lateStart } from './late-starts.ts';
 import type { DeliveryMeter } from './meter.ts';
 import { type Notification, notificationOf } from './notification.ts';
@@ -224,35 +225,35 @@ export class CallbackShard implements Service, PumpHost {
   }
 
   run(pump: Pump, tasks: readonly Claimed[], now_ms: number): void {
-    const claimed_ms = pump.clock.earliest_ms(now_ms);
+    const since = pump.fence.since(pump.clock.earliest_ms(now_ms));
     this.#places.began(tasks.length);
     if (tasks.length > 0) this.#turns.work();
     // A claim that brought nothing keeps its turn.
     if (tasks.length > 0) this.#pumps.fed(pump);
     for (const task of tasks) this.origins.began(task.flight.origin);
     for (const [wait_ms, together] of groupBy(tasks, (task) => startsIn(task, now_ms))) {
-      if (wait_ms === 0) this.#start(pump, together, now_ms, claimed_ms);
+      if (wait_ms === 0) this.#start(pump, together, now_ms, since);
       else {
-        notBefore(pump.clock.latest_ms(now_ms + wait_ms), () => this.#start(pump, together, pump.clock.now_ms(), claimed_ms));
+        notBefore(pump.clock.latest_ms(now_ms + wait_ms), () => this.#start(pump, together, pump.clock.now_ms(), since));
         // Connections are opened meanwhile.
         for (const [origin, calls] of callsByOrigin(together)) this.#deps.outbound.expect(origin, calls);
       }
     }
   }
 
-  #start(pump: Pump, tasks: readonly Claimed[], now_ms: number, claimed_ms: number): void {
+  #start(pump: Pump, tasks: readonly Claimed[], now_ms: number, since: Since): void {
     const unsigned: Claimed[] = [];
     for (const task of tasks) {
       const secrets = this.#keys.get(task.account_id);
-      if (secrets !== null) this.#begin(pump, task, secrets, now_ms, claimed_ms);
+      if (secrets !== null) this.#begin(pump, task, secrets, now_ms, since);
       else unsigned.push(task);
     }
     for (const [account_id, waiting] of groupBy(unsigned, (task) => task.account_id)) {
-      void this.#runSigned(pump, account_id, waiting, claimed_ms);
+      void this.#runSigned(pump, account_id, waiting, since);
     }
   }
 
-  async #runSigned(pump: Pump, account_id: string, tasks: readonly Claimed[], claimed_ms: number): Promise<void> {
+  async #runSigned(pump: Pump, account_id: string, tasks: readonly Claimed[], since: Since): Promise<void> {
     let secrets: readonly Buffer[];
     try {
       secrets = await this.#keys.read(account_id);
@@ -261,23 +262,23 @@ export class CallbackShard implements Service, PumpHost {
       for (const task of tasks) this.#handBack(pump, task, KEYS_RETRY_MS);
       return;
     }
-    for (const task of tasks) this.#begin(pump, task, secrets, pump.clock.now_ms(), claimed_ms);
+    for (const task of tasks) this.#begin(pump, task, secrets, pump.clock.now_ms(), since);
   }
 
-  #begin(pump: Pump, task: Claimed, secrets: readonly Buffer[], now_ms: number, claimed_ms: number, again = false): void {
-    if (this.#draining || !pump.fence.holds(claimed_ms)) return this.#handBack(pump, task, 0);
+  #begin(pump: Pump, task: Claimed, secrets: readonly Buffer[], now_ms: number, since: Since, again = false): void {
+    if (this.#draining || !pump.fence.holds(since)) return this.#handBack(pump, task, 0);
     const wait_ms = this.#suspects.wait_ms(pump.flying, task);
     if (wait_ms > 0) return this.#handBack(pump, task, wait_ms);
-    if (task.of !== null) return this.#beginNotification(pump, task, secrets, claimed_ms);
+    if (task.of !== null) return this.#beginNotification(pump, task, secrets, since);
     const spec = specOf(task.head);
     if (spec.valid_until_ms !== null && now_ms >= spec.valid_until_ms) return this.#end(pump, settlementOfExpired(task, now_ms), null);
     if (!again) this.#deps.meter.lag(Math.max(0, now_ms - task.due_ms));
     const { limit } = task.flight;
     // A limiter of rates counts it as of the grant, unless that was a while ago.
     const counted = limit !== null && limit.kind !== 'c' ? limit : null;
-    const age_ms = (): number => task.granted_age_ms + monotonicMs() - claimed_ms;
+    const age_ms = (): number => task.granted_age_ms + monotonicMs() - since.claimed_ms;
     let hold_ms = 0;
-    const span = tracedTask(this.#deps.tracing, task, spec, pump.clock.now_ms(), claimed_ms);
+    const span = tracedTask(this.#deps.tracing, task, spec, pump.clock.now_ms(), since.claimed_ms);
     const running = this.#deps.outbound.call(
       {
         url: spec.url,
@@ -292,9 +293,8 @@ export class CallbackShard implements Service, PumpHost {
         batch_id: task.single ? null : ID_PREFIX.batch + task.flight.core,
         timeout_ms: spec.timeout_ms,
         secrets,
-        // It may have waited long for a connection.
         sent: () => {
-          if (!pump.fence.holds(claimed_ms)) hold_ms = Number.POSITIVE_INFINITY;
+          if (!pump.fence.holds(since)) hold_ms = Number.POSITIVE_INFINITY;
           else if (counted) hold_ms = this.#late_starts.wait_ms(counted, age_ms());
           return hold_ms === 0;
         },
@@ -304,7 +304,7 @@ export class CallbackShard implements Service, PumpHost {
       (outcome) => {
         if (slot !== null) this.#slots.left(slot);
         if (outcome.error?.code === 'stale' && hold_ms < Number.POSITIVE_INFINITY) {
-          return notBefore(monotonicMs() + hold_ms, () => this.#begin(pump, task, secrets, pump.clock.now_ms(), claimed_ms, true));
+          return notBefore(monotonicMs() + hold_ms, () => this.#begin(pump, task, secrets, pump.clock.now_ms(), since, true));
         }
         const told = this.#brief ? { ...outcome, excerpt: null } : outcome;
         const now = { now_ms: pump.clock.now_ms(), dice: Math.random() };
@@ -313,14 +313,14 @@ export class CallbackShard implements Service, PumpHost {
         this.#validity.settle(limit, spec, settle, (settlement) => this.#end(pump, settlement, outcome));
       },
     );
-    const slot = limit?.kind === 'c' ? this.#slots.taken({ call: running, pump, claimed_ms }) : null;
+    const slot = limit?.kind === 'c' ? this.#slots.taken({ call: running, pump, since }) : null;
   }
 
-  #beginNotification(pump: Pump, task: Claimed, secrets: readonly Buffer[], claimed_ms: number): void {
+  #beginNotification(pump: Pump, task: Claimed, secrets: readonly Buffer[], since: Since): void {
     const notification = notificationOf(task);
     if (notification === null) return this.#endNotification(pump, null, settlementOfLost(task, pump.clock.now_ms()), null);
     const span = tracedNotification(this.#deps.tracing, task, notification, pump.clock.now_ms());
-    const call = { ...notification, headers: span?.headers ?? notification.headers, sent: () => pump.fence.holds(claimed_ms) };
+    const call = { ...notification, headers: span?.headers ?? notification.headers, sent: () => pump.fence.holds(since) };
     this.#deps.outbound.call({ ...call, attempt: task.attempt, secrets }, (outcome) => {
       const brief = this.#brief || (notification.event === 'on_progress' && outcome.verdict === 'success');
       const told = brief ? { ...outcome, excerpt: null } : outcome;

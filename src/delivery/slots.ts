@@ -2,13 +2,14 @@
 // there, and its slots: such a call must end.
 import { Line, type Place } from '../base/line.ts';
 import type { RunningCall } from '../outbound/call.ts';
+import type { Since } from './fence.ts';
 import type { Pump } from './pump.ts';
 
 interface Taken {
   call: RunningCall;
   pump: Pick<Pump, 'fence'>;
   /** When its task was claimed. */
-  claimed_ms: number;
+  since: Since;
 }
 
 /** How often they are held against the fence. */
@@ -34,6 +35,6 @@ export class Slots {
 
   #fence(): void {
     if (this.#calls.size === 0) this.close();
-    for (const { call, pump, claimed_ms } of this.#calls.all()) if (!pump.fence.holds(claimed_ms)) call.abort('shutdown');
+    for (const { call, pump, since } of this.#calls.all()) if (!pump.fence.holds(since)) call.abort('shutdown');
   }
 }

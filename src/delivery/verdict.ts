@@ -3,6 +3,7 @@
 //   success                          completed
 //   final                            failed
 //   stopped by the shutdown          handed back, uncounted
+//   never sent (`stale`)             handed back, uncounted
 //   429, 503 with Retry-After        handed back, uncounted, where its limiter closes for as long
 //   retry, none left                 failed
 //   retry, next start too late       failed, `expired`; by its limiter's validity_timeout: to the limiter when that is over, which fails it
@@ -108,7 +109,7 @@ const GONE = 410;
 /** Of the delays between the tries of a notification. */
 const JITTER = 0.1;
 
-/** Its process ended before it could be sent, or (`s`) while it was: it starts again elsewhere, uncounted. */
+/** It was not sent, as where its process ended before, or (`s`) its process ended while it was: it starts again, uncounted. */
 export function handedBack({ flight, index }: Claimed, delay_ms: number, verdict: 'b' | 's' = 'b'): Settlement {
   return { flight, index, verdict, delay_ms, result: '' };
 }

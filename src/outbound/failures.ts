@@ -11,7 +11,7 @@ export const FAILURES = {
   protocol: 'The answer is not valid HTTP.',
   target_blocked: 'The target points to a private or reserved address.',
   shutdown: 'The process stopped before an answer came.',
-  stale: 'The call was not sent, since its time was over.',
+  stale: 'The call was not sent: its time was over, or others may have taken it over.',
   cancelled: 'The call was cancelled before an answer came.',
 } as const;
 

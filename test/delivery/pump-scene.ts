@@ -99,7 +99,7 @@ export class Host implements PumpHost {
   }
   fenced = 0;
   run(pump: Pump, tasks: readonly Claimed[]): void {
-    if (pump.fence.passed) this.fenced += 1;
+    if (!pump.fence.holds(pump.fence.since(0))) this.fenced += 1;
     this.started.push(...tasks);
   }
   ticked(): void {
