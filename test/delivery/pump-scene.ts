@@ -118,7 +118,7 @@ export async function create(tasks: number, due_ms = 0): Promise<void> {
   await createSpecs(Array.from({ length: tasks }, () => ({ due_ms })));
 }
 
-export async function createSpecs(specs: readonly TaskSpec[]): Promise<void> {
+export async function createSpecs(specs: readonly TaskSpec[], more: { doc?: Buffer; notify?: string } = {}): Promise<void> {
   await createBatch(redis, {
     partition: 0,
     core: newCore(0, Date.now()),
@@ -130,5 +130,6 @@ export async function createSpecs(specs: readonly TaskSpec[]): Promise<void> {
     movable: false,
     hold: false,
     task_keys: [],
+    ...more,
   });
 }

@@ -5,7 +5,8 @@ import { createLog } from '../../src/base/log.ts';
 import { CallbackShard } from '../../src/delivery/shard.ts';
 import { Outbound } from '../../src/outbound/outbound.ts';
 import { keys } from '../../src/store/keys.ts';
-import { turn } from '../../src/store/partition.ts';
+import { encodeTargets } from '../../src/store/notes.ts';
+import { readActive, turn } from '../../src/store/partition.ts';
 import { startReceiver } from '../helpers/receiver.ts';
 import { until } from '../helpers/redis.ts';
 import { SETTINGS, type TaskSpec } from '../helpers/rig.ts';
@@ -59,14 +60,8 @@ function taskTo(url: string, origin: string): TaskSpec {
   return { head: JSON.stringify({ target: url }), origin };
 }
 
-test('a call that waits for a connection while others take over its task is not sent when answers come again', async (t) => {
-  const [slow, quick] = [await startReceiver(), await startReceiver()];
-  const { shard, ring } = await scene(t);
-  await createSpecs([1, 2, 3].map(() => taskTo(slow.at('/slow', { hold: true }), 'slow')));
-  shard.assign([0]);
-  await slow.heard('/slow', 1);
-  assert.equal(shard.in_flight, 3);
-
+/** Another one takes over what is in flight; then answers come again. Returns how often each of it was recovered. */
+async function takenOver(ring: (message: string) => void): Promise<number[]> {
   const taken: number[] = [];
   const takeOver = async (): Promise<boolean> => {
     const claim = { call_no: taken.length + 1, budget: 10, room: 10, notes: 10, suspects: 10, unpark: [], rooms: [] };
@@ -76,13 +71,40 @@ test('a call that waits for a connection while others take over its task is not 
     return taken.length > 0;
   };
   await until(takeOver, 10_000, 'another one to take over');
-  assert.deepEqual(taken, [1, 1, 1]);
-
-  await createSpecs([taskTo(quick.at('/quick'), 'quick')]);
+  const next = await startReceiver();
+  await createSpecs([taskTo(next.at('/next'), 'next')]);
   ring('0');
-  await quick.heard('/quick', 1);
-  await until(() => shard.in_flight === 3, 5_000, 'the quick one to end');
+  await next.heard('/next', 1);
+  return taken;
+}
+
+test('a call that waits for a connection while others take over its task is not sent when answers come again', async (t) => {
+  const slow = await startReceiver();
+  const { shard, ring } = await scene(t);
+  await createSpecs([1, 2, 3].map(() => taskTo(slow.at('/slow', { hold: true }), 'slow')));
+  shard.assign([0]);
+  await slow.heard('/slow', 1);
+  assert.equal(shard.in_flight, 3);
+  assert.deepEqual(await takenOver(ring), [1, 1, 1]);
   slow.release('/slow');
   await shard.stop(10_000);
   assert.equal(slow.to('/slow').length, 1);
+});
+
+test('nor is a notification', async (t) => {
+  const [slow, quick] = [await startReceiver(), await startReceiver()];
+  const { shard, ring } = await scene(t);
+  await createSpecs([taskTo(slow.at('/slow', { hold: true }), 'slow')]);
+  shard.assign([0]);
+  await slow.heard('/slow', 1);
+  const doc = Buffer.from(JSON.stringify({ notifications: { on_finish: { url: slow.at('/note') } } }));
+  const notify = encodeTargets([{ event: 'on_finish', origin: 'slowslow00', min_interval_ms: 0 }]);
+  await createSpecs([taskTo(quick.at('/quick'), 'quick')], { doc, notify });
+  ring('0');
+  const noted = async (): Promise<boolean> => (await readActive(redis, 0, 'ours')).some(({ flight }) => flight.core.endsWith('n'));
+  await until(noted, 5_000, 'the notification to be claimed');
+  assert.deepEqual(await takenOver(ring), [1, 1]);
+  slow.release('/slow');
+  await shard.stop(10_000);
+  assert.deepEqual([slow.to('/slow').length, slow.to('/note').length], [1, 0]);
 });
