@@ -38,6 +38,7 @@ import { type Durability, openDurability } from './store/durability.ts';
 import { preparePartitions } from './store/partition.ts';
 import { ensureLocalToken, lookupToken } from './store/tokens.ts';
 import { makeStreams, type StreamService } from './streams.ts';
+import { CompileBudget } from './threads/compile-budget.ts';
 import { QuietCollector } from './threads/quiet-collector.ts';
 import { VERSION } from './version.ts';
 
@@ -94,6 +95,8 @@ async function serve(config: Config, log: Log, stopped: Promise<void>): Promise<
     const streams = config.roles.includes('streams') ? makeStreams(config, store, metrics, process_id, log) : null;
     const spans = new RequestSpans(config.tracing, { version: VERSION, metrics, log });
     const { alive: threadsAlive } = callbacks;
+    const budget = new CompileBudget();
+    budget.started();
     const phase = new Phase(log);
     const ops: Ops = { ready: () => readiness({ config, store, threadsAlive, cron, phase }), metrics: () => metrics.text() };
     const door = new FrontDoorService({
@@ -106,6 +109,7 @@ async function serve(config: Config, log: Log, stopped: Promise<void>): Promise<
       streams,
       memory,
       spans,
+      budget,
       log,
     });
     const services: Service[] = [new PartitionWatch(store, log), memory];
@@ -150,6 +154,7 @@ interface FrontDoorParts {
   streams: StreamService | null;
   memory: MemoryWatch;
   spans: RequestSpans;
+  budget: CompileBudget;
   log: Log;
 }
 
@@ -255,11 +260,16 @@ class FrontDoorService implements Service {
         batch: (count) => {
           batches.add();
           tasks.add(count);
+          this.#parts.budget.batched(count);
         },
-        added: (count) => tasks.add(count),
+        added: (count) => {
+          tasks.add(count);
+          this.#parts.budget.batched(count);
+        },
         single: () => {
           singles.add();
           collector.used();
+          this.#parts.budget.single();
         },
         dropped: (batch_id, notifications) => {
           dropped.add(notifications);

@@ -50,12 +50,6 @@ const YOUNG_GENERATION_MB = 64;
  * 10 ms: here at four times of what is in use (docs/decisions/0060). The first is for threads that are started after this (the main thread has it from bin/sluice), the second for all.
  */
 const V8_FLAGS: readonly string[] = ['--no-memory-reducer', '--heap-growing-percent=300'];
-/**
- * A function is compiled by the time spent in it: one of a few instructions after 20,000 calls, which is half an hour at ten tasks a second. All of ours are called again and again, so it is done
- * after a thirteenth of that (docs/decisions/0072), but not yet while all that a start needs is called for the first and the last time. From Node 22 on V8 counts calls, and 3,000 are enough.
- */
-const COMPILED_EARLIER = Number.parseInt(process.versions.node, 10) < 22 ? '--interrupt-budget=5000' : null;
-const STARTED_MS = 10_000;
 
 interface Thread {
   port: MessagePort | null;
@@ -78,7 +72,6 @@ export class ThreadPool<Data> implements Service {
     this.name = options.name;
     this.#options = options;
     for (const flag of V8_FLAGS) setFlagsFromString(flag);
-    if (COMPILED_EARLIER !== null) setTimeout(setFlagsFromString, STARTED_MS, COMPILED_EARLIER).unref();
     this.#piscina = new Piscina({
       filename: options.entry.href,
       // For profilers and debuggers, which look at a thread from within.
