@@ -71,7 +71,7 @@ local function append_pages(b, parts, at, count, place)
   local writes = { key }
   page_writes[#page_writes + 1] = writes
   for k = 0, count - 1 do
-    local field = string.format('%.0f', first + k)
+    local field = string.format('%d', first + k)
     writes[#writes + 1] = field
     writes[#writes + 1] = k == 0 and begun > 0 and call('HGET', key, field) .. parts[at] or parts[at + k]
   end

@@ -23,7 +23,7 @@ local function batch_load(core)
   end
   b = { core = core, key = key, a = v[1], s = v[2], s_was = v[2], n = tonumber(v[3]), c = tonumber(v[4]), f = tonumber(v[5]),
     x = tonumber(v[6]), r = tonumber(v[7]), v = tonumber(v[8]), t = tonumber(v[9]), e = tonumber(v[10]), z = tonumber(v[11]),
-    g = v[12], q = tonumber(v[13] or '0'), w = v[14], h = v[15], k = tonumber(v[16] or '0'), W = v[19], dirty = false }
+    g = v[12], q = tonumber(v[13] or '0'), w = v[14], h = v[15], k = tonumber(v[16] or '0'), W = v[19], dirty = false, was = v }
   if v[17] then
     b.o_from, b.o_to = string.match(v[17], '^(%d+),(%d+)$')
     b.o_from, b.o_to = tonumber(b.o_from), tonumber(b.o_to)
@@ -137,20 +137,34 @@ local function batch_tell(b, now)
     b.x, b.r, now, b.z or 0) .. (now < tonumber(tasks_till) and b.told and table.concat(b.told, ',') or ''))
 end
 
+local COUNTS = { 'n', 'c', 'f', 'x', 'r' }
 local function batch_field(fields, name, value)
   fields[#fields + 1] = name
   fields[#fields + 1] = value
 end
 
+-- What is no longer as it was read, in the order of `batch_load`.
+local function batch_changes(b, now)
+  local fields = { 'v', string.format('%d', b.v + 1), 'u', string.format('%d', now) }
+  local was = b.was
+  if not was or b.s ~= was[2] then batch_field(fields, 's', b.s) end
+  for at, name in ipairs(COUNTS) do
+    -- Redis prints a number with 17 digits, which takes longer than to write it.
+    local text = string.format('%d', b[name])
+    if not was or text ~= was[at + 2] then batch_field(fields, name, text) end
+  end
+  return fields
+end
+
 local function batch_save(now)
   for _, b in ipairs(batches_loaded) do
     if b.dirty then
-      local fields = { 's', b.s, 'n', b.n, 'c', b.c, 'f', b.f, 'x', b.x, 'r', b.r, 'v', b.v + 1, 'u', now }
+      local fields = batch_changes(b, now)
       if b.opened then
         batch_field(fields, 'a', b.a)
         batch_field(fields, 't', b.t)
       end
-      if b.appended then batch_field(fields, 'q', b.q) end
+      if b.appended then batch_field(fields, 'q', string.format('%d', b.q)) end
       if b.g_new then batch_field(fields, 'g', b.g) end
       if b.z then batch_field(fields, 'z', b.z) end
       if b.begun then batch_field(fields, 'p', b.begun) end

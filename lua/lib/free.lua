@@ -14,8 +14,7 @@ local function free_plan(b, base, index, record, origin, timeout_s, due_ms)
   -- What waits already comes first.
   if call('EXISTS', root .. 'f:f:' .. b.a .. ':' .. origin) == 1 then return false end
   free = { b = b, base = base, index = index, record = record, holder = holder, number = number, grace_ms = tonumber(grace_ms), due_ms = due_ms,
-    timeout_s = timeout_s, alone = call('HLEN', root .. 'holders') == 0,
-    member = member_of(b.core, index, index, 1, 0, timeout_s, 'f:' .. b.a .. ':' .. origin, '') }
+    timeout_s = timeout_s, member = member_of(b.core, index, index, 1, 0, timeout_s, 'f:' .. b.a .. ':' .. origin, '') }
   b.r = b.r + 1
   return true
 end
@@ -23,12 +22,14 @@ end
 local function free_write(now)
   if not free then return end
   local b, holder = free.b, free.holder
-  call('ZADD', root .. 'active:' .. holder, now + free.timeout_s * 1000 + free.grace_ms, free.member)
-  call('HSET', root .. 'claims', holder, free.number .. ' ' .. free.member .. '@' .. string.format('%d', free.due_ms))
-  if free.alone then call('HSET', meta, 'free', '', 'last', now) else call('HSET', meta, 'free', '') end
+  -- Redis prints a number with 17 digits, which takes longer than to write it.
+  local now_text, due_text = string.format('%d', now), string.format('%d', free.due_ms)
+  call('ZADD', root .. 'active:' .. holder, string.format('%d', now + free.timeout_s * 1000 + free.grace_ms), free.member)
+  call('HSET', root .. 'claims', holder, free.number .. ' ' .. free.member .. '@' .. due_text)
   -- It has called, as far as others are to know: a mark of a while ago would have it taken for silent. Nobody is rung to look after it: where its thread dies its process tells
   -- the owner, where that dies there is another owner, and both look. A bell would wake a thread right when this one has to be called.
-  call('HSET', root .. 'holders', holder, now)
-  call('SPUBLISH', root .. 'handed', string.format('%s %s %.0f %.0f %s %d %d %s\n', holder, free.number, now, free.due_ms, b.a, free.index, free.base,
+  local alone = call('HSET', root .. 'holders', holder, now_text) == 1 and call('HLEN', root .. 'holders') == 1
+  if alone then call('HSET', meta, 'free', '', 'last', now_text) else call('HSET', meta, 'free', '') end
+  call('SPUBLISH', root .. 'handed', string.format('%s %s %s %s %s %d %d %s\n', holder, free.number, now_text, due_text, b.a, free.index, free.base,
     free.member) .. free.record)
 end

@@ -1,10 +1,10 @@
 -- @include lib/root
 -- What was done under an operation's id, so that a call whose reply was lost can be sent again. It is remembered for 10
 -- to 20 s, and a call with all its repetitions takes 2: one hash for each 10 s of the partition, gone as a whole.
-local OPERATION_WINDOW_MS = 10000
+local OPERATION_WINDOW_MS, OPERATION_KEPT_MS = 10000, '20000'
 
 local function operation_key(now, back)
-  return root .. 'ops:' .. string.format('%.0f', math.floor(now / OPERATION_WINDOW_MS) - back)
+  return root .. 'ops:' .. string.format('%d', math.floor(now / OPERATION_WINDOW_MS) - back)
 end
 
 -- Where operation `op` put its tasks, when it was done before: batch, first index, time.
@@ -15,8 +15,9 @@ local function operation_before(op, now)
   return { core = core, first = tonumber(first), at_ms = tonumber(at_ms) }
 end
 
-local function operation_write(op, core, first, now)
+-- `wrote_ms`: when another of the partition's was written for sure, where that is known: what that made of the same 10 s has its end already.
+local function operation_write(op, core, first, now, wrote_ms)
   local key = operation_key(now, 0)
-  call('HSET', key, op, string.format('%s %.0f %.0f', core, first, now))
-  call('PEXPIRE', key, 2 * OPERATION_WINDOW_MS, 'NX')
+  call('HSET', key, op, string.format('%s %d %d', core, first, now))
+  if not wrote_ms or operation_key(wrote_ms, 0) ~= key then call('PEXPIRE', key, OPERATION_KEPT_MS, 'NX') end
 end

@@ -54,7 +54,8 @@ local function tray_write(states)
   end
   b.dirty = true
   append_write(b, total, states)
-  operation_write(op, b.core, first, now_ms)
+  -- Who opened a tray wrote there when he did.
+  operation_write(op, b.core, first, now_ms, not b.opened and b.t)
   batch_save(now_ms)
 end
 

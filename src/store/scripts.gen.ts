@@ -21,7 +21,7 @@ local function batch_load(core)
   end
   b = { core = core, key = key, a = v[1], s = v[2], s_was = v[2], n = tonumber(v[3]), c = tonumber(v[4]), f = tonumber(v[5]),
     x = tonumber(v[6]), r = tonumber(v[7]), v = tonumber(v[8]), t = tonumber(v[9]), e = tonumber(v[10]), z = tonumber(v[11]),
-    g = v[12], q = tonumber(v[13] or '0'), w = v[14], h = v[15], k = tonumber(v[16] or '0'), W = v[19], dirty = false }
+    g = v[12], q = tonumber(v[13] or '0'), w = v[14], h = v[15], k = tonumber(v[16] or '0'), W = v[19], dirty = false, was = v }
   if v[17] then
     b.o_from, b.o_to = string.match(v[17], '^(%d+),(%d+)$')
     b.o_from, b.o_to = tonumber(b.o_from), tonumber(b.o_to)
@@ -41,10 +41,10 @@ const piece_3: Piece = ["lua/lib/idem.lua", 9, `local function idem_taken()
   local record = call('HMGET', root .. 'idem:' .. idem_key, 'f', 'r')
   return record[2] ~= false or (record[1] ~= false and record[1] ~= idem_print)
 end`];
-const piece_4: Piece = ["lua/lib/operation.lua", 4, `local OPERATION_WINDOW_MS = 10000
+const piece_4: Piece = ["lua/lib/operation.lua", 4, `local OPERATION_WINDOW_MS, OPERATION_KEPT_MS = 10000, '20000'
 
 local function operation_key(now, back)
-  return root .. 'ops:' .. string.format('%.0f', math.floor(now / OPERATION_WINDOW_MS) - back)
+  return root .. 'ops:' .. string.format('%d', math.floor(now / OPERATION_WINDOW_MS) - back)
 end
 
 
@@ -86,20 +86,34 @@ const piece_12: Piece = ["lua/lib/batch.lua", 131, `local function batch_tell(b,
     b.x, b.r, now, b.z or 0) .. (now < tonumber(tasks_till) and b.told and table.concat(b.told, ',') or ''))
 end
 
+local COUNTS = { 'n', 'c', 'f', 'x', 'r' }
 local function batch_field(fields, name, value)
   fields[#fields + 1] = name
   fields[#fields + 1] = value
 end
 
+
+local function batch_changes(b, now)
+  local fields = { 'v', string.format('%d', b.v + 1), 'u', string.format('%d', now) }
+  local was = b.was
+  if not was or b.s ~= was[2] then batch_field(fields, 's', b.s) end
+  for at, name in ipairs(COUNTS) do
+
+    local text = string.format('%d', b[name])
+    if not was or text ~= was[at + 2] then batch_field(fields, name, text) end
+  end
+  return fields
+end
+
 local function batch_save(now)
   for _, b in ipairs(batches_loaded) do
     if b.dirty then
-      local fields = { 's', b.s, 'n', b.n, 'c', b.c, 'f', b.f, 'x', b.x, 'r', b.r, 'v', b.v + 1, 'u', now }
+      local fields = batch_changes(b, now)
       if b.opened then
         batch_field(fields, 'a', b.a)
         batch_field(fields, 't', b.t)
       end
-      if b.appended then batch_field(fields, 'q', b.q) end
+      if b.appended then batch_field(fields, 'q', string.format('%d', b.q)) end
       if b.g_new then batch_field(fields, 'g', b.g) end
       if b.z then batch_field(fields, 'z', b.z) end
       if b.begun then batch_field(fields, 'p', b.begun) end
@@ -333,10 +347,10 @@ end`];
 const piece_40: Piece = ["lua/lib/limited.lua", 192, `local function lanes_write(b, list)
   for i = 1, #list, 1000 do call('HSET', b.key .. ':lanes', unpack(list, i, math.min(i + 999, #list))) end
 end`];
-const piece_41: Piece = ["lua/lib/operation.lua", 18, `local function operation_write(op, core, first, now)
+const piece_41: Piece = ["lua/lib/operation.lua", 19, `local function operation_write(op, core, first, now, wrote_ms)
   local key = operation_key(now, 0)
-  call('HSET', key, op, string.format('%s %.0f %.0f', core, first, now))
-  call('PEXPIRE', key, 2 * OPERATION_WINDOW_MS, 'NX')
+  call('HSET', key, op, string.format('%s %d %d', core, first, now))
+  if not wrote_ms or operation_key(wrote_ms, 0) ~= key then call('PEXPIRE', key, OPERATION_KEPT_MS, 'NX') end
 end`];
 const piece_42: Piece = ["lua/lib/append.lua", 6, `local SEGMENT_TASKS, SEGMENT_BYTES, PAGE_TASKS = 1000, 1048576, 16
 local page_writes = {}`];
@@ -5822,7 +5836,7 @@ local function append_pages(b, parts, at, count, place)
   local writes = { key }
   page_writes[#page_writes + 1] = writes
   for k = 0, count - 1 do
-    local field = string.format('%.0f', first + k)
+    local field = string.format('%d', first + k)
     writes[#writes + 1] = field
     writes[#writes + 1] = k == 0 and begun > 0 and call('HGET', key, field) .. parts[at] or parts[at + k]
   end
@@ -5839,8 +5853,7 @@ local function free_plan(b, base, index, record, origin, timeout_s, due_ms)
 
   if call('EXISTS', root .. 'f:f:' .. b.a .. ':' .. origin) == 1 then return false end
   free = { b = b, base = base, index = index, record = record, holder = holder, number = number, grace_ms = tonumber(grace_ms), due_ms = due_ms,
-    timeout_s = timeout_s, alone = call('HLEN', root .. 'holders') == 0,
-    member = member_of(b.core, index, index, 1, 0, timeout_s, 'f:' .. b.a .. ':' .. origin, '') }
+    timeout_s = timeout_s, member = member_of(b.core, index, index, 1, 0, timeout_s, 'f:' .. b.a .. ':' .. origin, '') }
   b.r = b.r + 1
   return true
 end
@@ -5848,13 +5861,15 @@ end
 local function free_write(now)
   if not free then return end
   local b, holder = free.b, free.holder
-  call('ZADD', root .. 'active:' .. holder, now + free.timeout_s * 1000 + free.grace_ms, free.member)
-  call('HSET', root .. 'claims', holder, free.number .. ' ' .. free.member .. '@' .. string.format('%d', free.due_ms))
-  if free.alone then call('HSET', meta, 'free', '', 'last', now) else call('HSET', meta, 'free', '') end
+
+  local now_text, due_text = string.format('%d', now), string.format('%d', free.due_ms)
+  call('ZADD', root .. 'active:' .. holder, string.format('%d', now + free.timeout_s * 1000 + free.grace_ms), free.member)
+  call('HSET', root .. 'claims', holder, free.number .. ' ' .. free.member .. '@' .. due_text)
 
 
-  call('HSET', root .. 'holders', holder, now)
-  call('SPUBLISH', root .. 'handed', string.format('%s %s %.0f %.0f %s %d %d %s\\n', holder, free.number, now, free.due_ms, b.a, free.index, free.base,
+  local alone = call('HSET', root .. 'holders', holder, now_text) == 1 and call('HLEN', root .. 'holders') == 1
+  if alone then call('HSET', meta, 'free', '', 'last', now_text) else call('HSET', meta, 'free', '') end
+  call('SPUBLISH', root .. 'handed', string.format('%s %s %s %s %s %d %d %s\\n', holder, free.number, now_text, due_text, b.a, free.index, free.base,
     free.member) .. free.record)
 end`], ["lua/task/create.lua", 28, `local pages = tonumber(parts[1])
 local bytes = 0
@@ -5885,7 +5900,8 @@ local function tray_write(states)
   end
   b.dirty = true
   append_write(b, total, states)
-  operation_write(op, b.core, first, now_ms)
+
+  operation_write(op, b.core, first, now_ms, not b.opened and b.t)
   batch_save(now_ms)
 end
 
@@ -5896,7 +5912,7 @@ if total == 1 and parts[at + 5] == '' and tonumber(parts[at + 4]) <= now_ms
   free_write(now_ms)
   idem_write(reply)
   return reply
-end`], piece_6, piece_7, piece_8, piece_9, piece_13, piece_14, piece_15, piece_16, piece_17, piece_18, piece_19, piece_20, piece_21, piece_22, piece_23, piece_24, piece_25, piece_26, piece_27, piece_28, piece_29, piece_30, piece_31, piece_32, piece_33, piece_34, piece_35, piece_36, piece_37, piece_38, piece_39, piece_40, piece_45, ["lua/task/create.lua", 70, `append_runs(b, parts, at, runs, first, now_ms)
+end`], piece_6, piece_7, piece_8, piece_9, piece_13, piece_14, piece_15, piece_16, piece_17, piece_18, piece_19, piece_20, piece_21, piece_22, piece_23, piece_24, piece_25, piece_26, piece_27, piece_28, piece_29, piece_30, piece_31, piece_32, piece_33, piece_34, piece_35, piece_36, piece_37, piece_38, piece_39, piece_40, piece_45, ["lua/task/create.lua", 71, `append_runs(b, parts, at, runs, first, now_ms)
 local lanes = lanes_read(b, parts, at + runs * 6, first)
 tray_write()
 queue_write()
