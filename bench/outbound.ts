@@ -101,7 +101,6 @@ async function main(): Promise<void> {
 
   let n = 0;
   const call = (secrets: readonly Buffer[]): OutboundCall => ({
-    url: `${origin}/hook`,
     origin,
     path: '/hook',
     method: 'POST',

@@ -82,6 +82,8 @@ export const SETTLE_COMPANY = 8;
 
 /** Parsed task heads that a thread remembers. */
 export const SPECS_MAX = 4096;
+/** Origins of URLs that a thread remembers, by what was written for them. */
+export const ORIGINS_REMEMBERED_MAX = 4096;
 /** Accounts whose signing secrets a thread remembers; after how long it reads them again, and after how long it does so before it signs. */
 export const ACCOUNTS_MAX = 10_000;
 export const SECRETS_TTL_MS = 5_000;

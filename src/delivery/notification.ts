@@ -9,6 +9,7 @@ import { decodeNote, type Note, webhookId } from '../store/notes.ts';
 import type { Claimed } from '../store/partition.ts';
 import { traceIn, withTrace } from './spec.ts';
 import type { StoredResult } from './verdict.ts';
+import { whereOf } from './where.ts';
 
 /** One to be sent. */
 export interface Notification {
@@ -16,7 +17,6 @@ export interface Notification {
   batch_id: string;
   account_id: string;
   webhook_id: string;
-  url: string;
   origin: string;
   path: string;
   method: Method;
@@ -30,7 +30,7 @@ export interface Notification {
   at_ms: number;
 }
 
-type Webhook = Pick<Notification, 'url' | 'origin' | 'path' | 'method' | 'own_headers' | 'headers' | 'trace'>;
+type Webhook = Pick<Notification, 'origin' | 'path' | 'method' | 'own_headers' | 'headers' | 'trace'>;
 type Webhooks = ReadonlyMap<string, Webhook>;
 
 /** By batch: its document never changes. */
@@ -98,14 +98,13 @@ function readWebhooks(doc: string): Webhooks {
   const trace = traceIn(rest);
   return new Map(
     Object.entries(notifications).map(([event, { url: text, method = 'POST', headers = {} }]) => {
-      const url = new URL(text);
+      const { origin, path } = whereOf(text);
       const own_headers = Object.entries(headers).flat();
       return [
         event,
         {
-          url: url.href,
-          origin: url.origin,
-          path: url.pathname + url.search,
+          origin,
+          path,
           method,
           own_headers,
           headers: withTrace(own_headers, trace),

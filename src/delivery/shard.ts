@@ -281,7 +281,6 @@ export class CallbackShard implements Service, PumpHost {
     const span = tracedTask(this.#deps.tracing, task, spec, pump.clock.now_ms(), since.claimed_ms);
     const running = this.#deps.outbound.call(
       {
-        url: spec.url,
         origin: spec.origin,
         path: spec.path,
         method: spec.method,

@@ -6,6 +6,7 @@ import type { Method } from '../outbound/call.ts';
 import { timestampMs } from '../schema/formats.ts';
 import type { RetryPolicy, Target } from '../schema/types.gen.ts';
 import type { Claimed } from '../store/claimed.ts';
+import { whereOf } from './where.ts';
 
 /** The head of a stored task: the task as given, without its payload. */
 export interface TaskHead {
@@ -25,7 +26,6 @@ export interface TaskHead {
 }
 
 export interface CallSpec {
-  url: string;
   origin: string;
   path: string;
   method: Method;
@@ -43,6 +43,8 @@ export interface CallSpec {
 /** At the end of a head, and no part of its call: single tasks that differ in nothing else share theirs. */
 const ACCEPTED_AT = /,"at":\d+\}$/;
 
+const NO_HEADERS: readonly string[] = [];
+
 const by_head = new WeakMap<Buffer, CallSpec>();
 const by_text = new Map<string, CallSpec>();
 
@@ -57,7 +59,8 @@ export function specOf(head: Buffer): CallSpec {
     if (by_text.size >= SPECS_MAX) by_text.clear();
     by_text.set(text, spec);
   }
-  by_head.set(head, spec);
+  // Nobody shares the bytes of a head with a time of its own.
+  if (text.length === head.length) by_head.set(head, spec);
   return spec;
 }
 
@@ -87,7 +90,7 @@ export interface TaskPlace {
 export function placeOf(head: Buffer): TaskPlace {
   const { target, timeout, execute_after, rate_limiter = '', points_cost = 1, valid_until } = JSON.parse(head.toString()) as TaskHead;
   return {
-    origin: originHash(new URL(typeof target === 'string' ? target : target.url).origin),
+    origin: originHash(whereOf(typeof target === 'string' ? target : target.url).origin),
     timeout_s: Math.ceil(timeout ?? DEFAULT_TIMEOUT_S),
     due_ms: execute_after === undefined ? 0 : (timestampMs(execute_after) ?? 0),
     limiter: rate_limiter,
@@ -98,20 +101,19 @@ export function placeOf(head: Buffer): TaskPlace {
 
 function readSpec(head: TaskHead): CallSpec {
   const target = typeof head.target === 'string' ? { url: head.target } : head.target;
-  const url = new URL(target.url);
-  const own_headers = Object.entries(target.headers ?? {}).flat();
+  const { origin, path } = whereOf(target.url);
+  const own_headers = target.headers === undefined ? NO_HEADERS : Object.entries(target.headers).flat();
   const trace = traceIn(head);
   return {
-    url: url.href,
-    origin: url.origin,
-    path: url.pathname + url.search,
+    origin,
+    path,
     method: target.method ?? 'POST',
     own_headers,
     headers: withTrace(own_headers, trace),
     trace,
     rate_limiter: head.rate_limiter ?? null,
     timeout_ms: Math.round((head.timeout ?? DEFAULT_TIMEOUT_S) * 1000),
-    retry: { ...DEFAULT_RETRY, ...head.retry },
+    retry: head.retry === undefined ? DEFAULT_RETRY : { ...DEFAULT_RETRY, ...head.retry },
     valid_until_ms: head.valid_until === undefined ? null : timestampMs(head.valid_until),
   };
 }

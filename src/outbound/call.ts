@@ -5,8 +5,6 @@ export type Method = 'GET' | 'HEAD' | 'POST' | 'PUT' | 'PATCH' | 'DELETE' | 'OPT
 
 /** One HTTP request to make. Nothing in it is changed, and it may be shared between attempts. */
 export interface OutboundCall {
-  /** Normalized href; for people. What is dialed comes from `origin` and `path`. */
-  url: string;
   /** `URL.origin` of the target. */
   origin: string;
   /** Path and query, beginning with `/`. */

@@ -79,7 +79,6 @@ const SECRET = Buffer.alloc(32, 7);
 export function callTo(target: string, over: Partial<OutboundCall> = {}): OutboundCall {
   const url = new URL(target);
   return {
-    url: url.href,
     origin: url.origin,
     path: url.pathname + url.search,
     method: 'POST',
