@@ -41,15 +41,17 @@ export class Poster {
     return { bytes, clock_at: bytes.indexOf(CLOCK) };
   }
 
-  /** Resolves when the answer has come, which must be a 201. One at a time. What is said to be its moment, of `machineMs`, is when it is sent. */
-  async send({ bytes, clock_at }: { bytes: Buffer; clock_at: number }, at_ms?: number): Promise<void> {
+  /** Resolves when the answer has come, which must be a 201, with the moment of sending, of `machineMs`; or what is given for it. One at a time. */
+  async send({ bytes, clock_at }: { bytes: Buffer; clock_at: number }, at_ms?: number): Promise<number> {
     const socket = await this.#connected();
     const answered = new Promise<void>((done, failed) => {
       this.#answered = { done, failed };
     });
-    bytes.write((at_ms ?? machineMs()).toFixed(3).padStart(CLOCK_WIDTH, '0'), clock_at, 'latin1');
+    const sent_ms = at_ms ?? machineMs();
+    bytes.write(sent_ms.toFixed(3).padStart(CLOCK_WIDTH, '0'), clock_at, 'latin1');
     socket.write(bytes);
     await answered;
+    return sent_ms;
   }
 
   close(): void {

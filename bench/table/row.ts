@@ -67,10 +67,17 @@ export const WARM_UP = 200_000;
 /** Callback threads of an engine that has a machine for itself, but for who loads it (docs/decisions/0062). */
 export const CALLBACK_THREADS = availableParallelism();
 
+/** What an engine needs to be asked for what it says nobody else. */
+interface Asked {
+  node_args: readonly string[];
+  env: Record<string, string>;
+}
+
 /** An engine of its own with what is on by default, and its API. */
-export async function startStage({ entry, receiver, smoke, shared }: Ground): Promise<Stage & { stop(): Promise<void> }> {
-  if (shared !== undefined) return { ...shared, stop: async () => {} };
-  const engine = await Engine.start({ entry, env: { SLUICE_CALLBACK_THREADS: String(CALLBACK_THREADS) } });
+export async function startStage({ entry, receiver, smoke, shared }: Ground, asked?: Asked): Promise<Stage & { stop(): Promise<void> }> {
+  if (shared !== undefined && asked === undefined) return { ...shared, stop: async () => {} };
+  const env = { SLUICE_CALLBACK_THREADS: String(CALLBACK_THREADS), ...asked?.env };
+  const engine = await Engine.start({ entry, node_args: asked?.node_args ?? [], env });
   const api = new Api(engine, { patient: smoke });
   const stop = async (): Promise<void> => {
     await api.close();
