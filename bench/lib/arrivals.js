@@ -31,6 +31,8 @@ function note(file) {
 
 /** That of the two builds which the server loads (src/http/uws.ts). */
 function load() {
+  // The native code reads it as it is loaded, so it is set as the server sets it.
+  process.env['UWS_HTTP_MAX_HEADERS_SIZE'] ??= '16384';
   const require = createRequire(process.argv[1] ?? import.meta.url);
   return require(Number(process.versions.modules) <= 127 ? 'uWebSockets.js' : 'uWebSockets.js-next');
 }

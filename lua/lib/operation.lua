@@ -15,9 +15,8 @@ local function operation_before(op, now)
   return { core = core, first = tonumber(first), at_ms = tonumber(at_ms) }
 end
 
--- `wrote_ms`: when another of the partition's was written for sure, where that is known: what that made of the same 10 s has its end already.
-local function operation_write(op, core, first, now, wrote_ms)
+local function operation_write(op, core, first, now)
   local key = operation_key(now, 0)
   call('HSET', key, op, string.format('%s %d %d', core, first, now))
-  if not wrote_ms or operation_key(wrote_ms, 0) ~= key then call('PEXPIRE', key, OPERATION_KEPT_MS, 'NX') end
+  call('PEXPIRE', key, OPERATION_KEPT_MS, 'NX')
 end

@@ -12,10 +12,12 @@
 -- @arg   silence_ms int    one silent for longer is not counted
 -- @arg   ahead_ms  int     as of when, from now, its silence begins
 -- @arg   now_ms    now     this shard's clock
--- @reply string[]          of each live member: id, callback threads, threads for ticks
+-- @reply string[]          in how many ms the first of the others is silent for too long, '' where there are none; then of each live member: id, callback threads, threads for ticks
 -- @cost  O(members)
-local GAP_MS, LOST_MS, AHEAD_MS_MAX = 500, 100, 1000
-local live, places = {}, {}
+-- A gap that is not noticed, and a beat, are not more than the silence that is asked for.
+local GAP_MS, LOST_MS, AHEAD_MS_MAX = 550, 100, 1000
+local live, places = { '' }, {}
+local left_ms = math.huge
 local function count(key, own, column)
   local function seen(name, threads)
     local at = places[name]
@@ -47,6 +49,7 @@ local function count(key, own, column)
     if all[i] == id and own == 0 or all[i] ~= id and silent_ms > 60000 then
       redis.call('HDEL', key, all[i])
     elseif all[i] ~= id and silent_ms <= silence_ms then
+      left_ms = math.min(left_ms, silence_ms - silent_ms)
       seen(all[i], threads)
     end
   end
@@ -54,4 +57,5 @@ local function count(key, own, column)
 end
 count(members, callbacks, 1)
 count(crons, cron, 2)
+if left_ms < math.huge then live[1] = string.format('%d', left_ms) end
 return live

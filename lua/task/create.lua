@@ -54,8 +54,7 @@ local function tray_write(states)
   end
   b.dirty = true
   append_write(b, total, states)
-  -- Who opened a tray wrote there when he did.
-  operation_write(op, b.core, first, now_ms, not b.opened and b.t)
+  operation_write(op, b.core, first, now_ms)
   batch_save(now_ms)
 end
 

@@ -1,4 +1,5 @@
-// Says several times a second that this process is alive, and tells its threads what they own when the members change.
+// Says several times a second that this process is alive, and tells its threads what they own when the members change. Who has not been heard for too long is missed
+// right then: the next beat is not later.
 import { type Log, limitedLog } from '../base/log.ts';
 import type { Service } from '../base/service.ts';
 import { beat, type Group, type Member } from '../store/members.ts';
@@ -22,11 +23,11 @@ export interface MembershipOptions {
   log: Log;
 }
 
-const BEAT_MS = 250;
+const BEAT_MS = 350;
 /** A process alone has nobody to take over from it. It dates its marks ahead by as much as they are further apart, for whoever comes between two. */
 const BEAT_ALONE_MS = 1_000;
 /** A process not heard of for this long gives its partitions to others; what it has in flight is judged elsewhere. */
-const SILENCE_MS = 750;
+const SILENCE_MS = 900;
 const NONE: Readonly<Record<Group, number>> = { callbacks: 0, cron: 0 };
 
 export class Membership implements Service {
@@ -76,9 +77,9 @@ export class Membership implements Service {
   async #beat(): Promise<void> {
     const { client, id, partitions, groups } = this.#options;
     const marked_ms = this.#alone ? BEAT_ALONE_MS : BEAT_MS;
-    const members = await beat(client, id, this.#threads, SILENCE_MS, marked_ms - BEAT_MS);
+    const { members, left_ms } = await beat(client, id, this.#threads, SILENCE_MS, marked_ms - BEAT_MS);
     this.#alone = groups.every(({ group }) => members[group].length <= 1);
-    this.#wait_ms = this.#alone ? marked_ms : BEAT_MS;
+    this.#wait_ms = this.#alone ? marked_ms : Math.min(BEAT_MS, left_ms + 1);
     for (const { group, onAssignment } of groups) {
       const seen = `${partitions.now} ${fingerprint(members[group])}`;
       if (seen === this.#known.get(group) || this.#stopped) continue;

@@ -12,6 +12,13 @@ export interface Member {
   threads: number;
 }
 
+export interface Seen {
+  /** Those that live. */
+  members: Record<Group, Member[]>;
+  /** In how many ms the first of the others has been silent for too long, unless it is heard meanwhile; Infinity where there are none. */
+  left_ms: number;
+}
+
 /** Says that process `id` is alive with so many threads of each group (0: it leaves that one; an `id` of '' only looks), and returns all that are. It counts as heard until so long ahead. */
 export async function beat(
   client: RedisClient,
@@ -19,8 +26,8 @@ export async function beat(
   threads: Readonly<Record<Group, number>>,
   silence_ms: number,
   ahead_ms = 0,
-): Promise<Record<Group, Member[]>> {
-  const flat = await memberBeat.call(
+): Promise<Seen> {
+  const [left = '', ...flat] = await memberBeat.call(
     client,
     { members: keys.members('callbacks'), crons: keys.members('cron') },
     { id, ...threads, silence_ms, ahead_ms },
@@ -32,5 +39,5 @@ export async function beat(
       if (count > 0) members[group].push({ id: flat[i] ?? '', threads: count });
     }
   }
-  return members;
+  return { members, left_ms: left === '' ? Number.POSITIVE_INFINITY : Number(left) };
 }

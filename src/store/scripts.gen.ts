@@ -347,10 +347,10 @@ end`];
 const piece_40: Piece = ["lua/lib/limited.lua", 192, `local function lanes_write(b, list)
   for i = 1, #list, 1000 do call('HSET', b.key .. ':lanes', unpack(list, i, math.min(i + 999, #list))) end
 end`];
-const piece_41: Piece = ["lua/lib/operation.lua", 19, `local function operation_write(op, core, first, now, wrote_ms)
+const piece_41: Piece = ["lua/lib/operation.lua", 18, `local function operation_write(op, core, first, now)
   local key = operation_key(now, 0)
   call('HSET', key, op, string.format('%s %d %d', core, first, now))
-  if not wrote_ms or operation_key(wrote_ms, 0) ~= key then call('PEXPIRE', key, OPERATION_KEPT_MS, 'NX') end
+  call('PEXPIRE', key, OPERATION_KEPT_MS, 'NX')
 end`];
 const piece_42: Piece = ["lua/lib/append.lua", 6, `local SEGMENT_TASKS, SEGMENT_BYTES, PAGE_TASKS = 1000, 1048576, 16
 local page_writes = {}`];
@@ -2811,8 +2811,10 @@ local ahead_ms = tonumber(ARGV[5])
 local now_ms = tonumber(ARGV[6]) or (function() local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000) end)()
 
 
-local GAP_MS, LOST_MS, AHEAD_MS_MAX = 500, 100, 1000
-local live, places = {}, {}
+
+local GAP_MS, LOST_MS, AHEAD_MS_MAX = 550, 100, 1000
+local live, places = { '' }, {}
+local left_ms = math.huge
 local function count(key, own, column)
   local function seen(name, threads)
     local at = places[name]
@@ -2844,6 +2846,7 @@ local function count(key, own, column)
     if all[i] == id and own == 0 or all[i] ~= id and silent_ms > 60000 then
       redis.call('HDEL', key, all[i])
     elseif all[i] ~= id and silent_ms <= silence_ms then
+      left_ms = math.min(left_ms, silence_ms - silent_ms)
       seen(all[i], threads)
     end
   end
@@ -2851,6 +2854,7 @@ local function count(key, own, column)
 end
 count(members, callbacks, 1)
 count(crons, cron, 2)
+if left_ms < math.huge then live[1] = string.format('%d', left_ms) end
 return live`]],
 });
 
@@ -5900,8 +5904,7 @@ local function tray_write(states)
   end
   b.dirty = true
   append_write(b, total, states)
-
-  operation_write(op, b.core, first, now_ms, not b.opened and b.t)
+  operation_write(op, b.core, first, now_ms)
   batch_save(now_ms)
 end
 
@@ -5912,7 +5915,7 @@ if total == 1 and parts[at + 5] == '' and tonumber(parts[at + 4]) <= now_ms
   free_write(now_ms)
   idem_write(reply)
   return reply
-end`], piece_6, piece_7, piece_8, piece_9, piece_13, piece_14, piece_15, piece_16, piece_17, piece_18, piece_19, piece_20, piece_21, piece_22, piece_23, piece_24, piece_25, piece_26, piece_27, piece_28, piece_29, piece_30, piece_31, piece_32, piece_33, piece_34, piece_35, piece_36, piece_37, piece_38, piece_39, piece_40, piece_45, ["lua/task/create.lua", 71, `append_runs(b, parts, at, runs, first, now_ms)
+end`], piece_6, piece_7, piece_8, piece_9, piece_13, piece_14, piece_15, piece_16, piece_17, piece_18, piece_19, piece_20, piece_21, piece_22, piece_23, piece_24, piece_25, piece_26, piece_27, piece_28, piece_29, piece_30, piece_31, piece_32, piece_33, piece_34, piece_35, piece_36, piece_37, piece_38, piece_39, piece_40, piece_45, ["lua/task/create.lua", 70, `append_runs(b, parts, at, runs, first, now_ms)
 local lanes = lanes_read(b, parts, at + runs * 6, first)
 tray_write()
 queue_write()

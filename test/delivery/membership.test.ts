@@ -102,7 +102,7 @@ test('who is left alone, and too slow to beat in time, misses the other in the e
     // Between two beats of his more time passes for Redis than for his timer.
     for (let beats = 0; beats < 10; beats++) {
       for (const client of clients) client.now_ms += 400;
-      await pass(250);
+      await pass(350);
     }
     assert.equal(pair.owned[0].at(-1), PARTITIONS);
   });
@@ -112,7 +112,7 @@ test('one that leaves is missed at the next beat, one that falls silent within a
   await withPair(async (pair) => {
     await begin(pair);
     await pair.members[1].stop();
-    await pass(250);
+    await pass(350);
     assert.equal(pair.owned[0].at(-1), PARTITIONS);
   });
   await withPair(async (pair) => {
@@ -123,4 +123,22 @@ test('one that leaves is missed at the next beat, one that falls silent within a
     await pass(500);
     assert.equal(pair.owned[0].at(-1), PARTITIONS);
   });
+});
+
+test('one that falls silent is missed as soon as it has been for 0.9 s, wherever the beats of the other one fall', async () => {
+  for (let apart_ms = 0; apart_ms < 350; apart_ms += STEP_MS) {
+    await withPair(async (pair) => {
+      await pair.members[0].start();
+      await pass(1_000 + apart_ms);
+      await pair.members[1].start();
+      await pass(3_000);
+      const marks = await redis.hgetall(keys.members('callbacks'));
+      const marked_ms = Number(marks['process1']?.split(' ')[1]);
+      await kill(pair.members[1]);
+      await pass(marked_ms + 900 - (clients[0]?.now_ms ?? assert.fail()));
+      assert.equal(pair.owned[0].at(-1), PARTITIONS / 2, `${apart_ms} ms apart`);
+      await pass(2 * STEP_MS);
+      assert.equal(pair.owned[0].at(-1), PARTITIONS, `${apart_ms} ms apart`);
+    });
+  }
 });

@@ -67,7 +67,7 @@ describe('secrets', () => {
 describe('member/beat', () => {
   const SILENCE_MS = 6000;
   const ids = async (id: string, callbacks: number, cron = 0): Promise<string[]> =>
-    (await beat(rig.redis, id, { callbacks, cron }, SILENCE_MS)).callbacks.map((member) => `${member.id} ${member.threads}`).sort();
+    (await beat(rig.redis, id, { callbacks, cron }, SILENCE_MS)).members.callbacks.map((member) => `${member.id} ${member.threads}`).sort();
 
   test('who beats is seen by all, himself too', async () => {
     assert.deepEqual(await ids('a', 2), ['a 2']);
@@ -97,7 +97,7 @@ describe('member/beat', () => {
   test('one beat is for both groups, each of which may have other members', async () => {
     await ids('a', 2);
     await ids('b', 0, 1);
-    assert.deepEqual(await beat(rig.redis, 'c', { callbacks: 3, cron: 1 }, SILENCE_MS), {
+    assert.deepEqual((await beat(rig.redis, 'c', { callbacks: 3, cron: 1 }, SILENCE_MS)).members, {
       callbacks: [
         { id: 'c', threads: 3 },
         { id: 'a', threads: 2 },
@@ -108,7 +108,22 @@ describe('member/beat', () => {
       ],
     });
     await ids('c', 3);
-    assert.deepEqual((await beat(rig.redis, '', { callbacks: 0, cron: 0 }, SILENCE_MS)).cron, [{ id: 'b', threads: 1 }]);
+    assert.deepEqual((await beat(rig.redis, '', { callbacks: 0, cron: 0 }, SILENCE_MS)).members.cron, [{ id: 'b', threads: 1 }]);
+  });
+
+  test('tells when the first of the others, of either group, will have been silent for too long', async () => {
+    const left_ms = async (id: string): Promise<number> => (await beat(rig.redis, id, { callbacks: 1, cron: 0 }, SILENCE_MS)).left_ms;
+    assert.equal(await left_ms('a'), Number.POSITIVE_INFINITY);
+    rig.pass(100);
+    await ids('b', 0, 1);
+    rig.pass(300);
+    await ids('c', 1);
+    rig.pass(50);
+    assert.equal(await left_ms('c'), SILENCE_MS - 450);
+    assert.equal(await left_ms('a'), SILENCE_MS - 350);
+    await beat(rig.redis, 'b', { callbacks: 0, cron: 1 }, SILENCE_MS, 700);
+    await ids('c', 1, 0);
+    assert.equal(await left_ms('a'), SILENCE_MS);
   });
 
   test('a clock that steps back loses nobody', async () => {
